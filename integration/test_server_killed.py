@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,14 +67,16 @@ class ClientResults:
 class Table:
     """A new table with one snapshot, appends that clients made on that snapshot, and their expected results."""
 
-    def __init__(self, catalog: Any, name: str, folder: Path) -> None:
+    def __init__(
+        self, catalog: Any, name: str, folder: Path, *, properties: Mapping[str, str] = ALL, bodies: int = BODIES
+    ) -> None:
         self.name = name
         self._catalog = catalog
         namespace, _, table = name.partition(".")
         self._path = f"/v1/namespaces/{namespace}/tables/{table}"
         folder.mkdir()
-        first, *files = (data_file(folder / f"{number}.parquet") for number in range(BODIES + 2))
-        catalog.create_table(name, SCHEMA, properties=ALL)
+        first, *files = (data_file(folder / f"{number}.parquet") for number in range(bodies + 2))
+        catalog.create_table(name, SCHEMA, properties=properties)
         catalog.load_table(name).append([first])
         #: What is in the table, as far as it is certain.
         self.present = [first.file_path]
@@ -117,19 +119,28 @@ class Table:
 
     def send(self, uri: str, bodies: Sequence[Body]) -> None:
         """Send bodies, all at once; each must be acknowledged by an answer that has its snapshot."""
-
-        async def send(body: Body) -> None:
-            connection = Connection(uri)
-            await connection.open()
-            status, answer = await connection.post(self._path, body.data)
-            connection.close()
+        for body, (status, answer) in zip(bodies, asyncio.run(self.answers(uri, bodies)), strict=True):
             assert status == 200, answer
             assert body.snapshot_id in snapshot_ids(answer)
 
-        async def send_all() -> None:
-            await asyncio.gather(*map(send, bodies))
+    async def answers(self, uri: str, bodies: Sequence[Body]) -> list[tuple[int, bytes]]:
+        """Send bodies, all at once; the status and the answer of each. Status 0: the connection was cut."""
 
-        asyncio.run(send_all())
+        async def send(body: Body) -> tuple[int, bytes]:
+            connection = Connection(uri)
+            await connection.open()
+            try:
+                return await connection.post(self._path, body.data)
+            except (OSError, EOFError):
+                return 0, b""
+            finally:
+                connection.close()
+
+        return await asyncio.gather(*map(send, bodies))
+
+    def contenders(self, count: int) -> list[Body]:
+        """Appends that the first of them to land makes conflicts of all others."""
+        return self._bodies[:count]
 
     def snapshot_ids(self, uri: str) -> set[int]:
         """The snapshot ids of the table, as a client reads them."""
@@ -322,3 +333,44 @@ def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
         what = next(name for name, each in FATES.items() if each is fate)
         landed = after_the_kill(table, results, servers.uri, what, meanwhile=end if fate.late else lambda: None)
     assert bool(landed) is fate.lands
+
+
+CONTENDERS = 16
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_after_a_restart_clients_hear_of_a_conflict_and_not_that_nobody_knows(
+    metastore: Any, catalog: Any, servers: Servers, namespace: str, tmp_path: Path, moved: bool
+) -> None:
+    """
+    16 clients send appends that may not be rebased; the swap of the first one is held on its way
+    the server is killed, and started again; perhaps another writer moves the table
+    all clients send the same appends again: at most one can land, and the server refuses all others
+    the first swap arrives: the metastore refuses it
+    """
+    none = {"iceberg-hms.rebase-appends": "none"}
+    table = Table(catalog, f"{namespace}.t", tmp_path / "data", properties=none, bodies=CONTENDERS)
+    bodies = table.contenders(CONTENDERS)
+    with FaultProxy(metastore.uri) as proxy:
+        servers.start(proxy.uri)
+        swap = proxy.on(ALTER, FREEZE, only=lambda request: PROBE_KEY.encode() not in request)
+
+        async def cut_off() -> list[tuple[int, bytes]]:
+            async with asyncio.TaskGroup() as clients:
+                sent = clients.create_task(table.answers(servers.uri, bodies))
+                assert await asyncio.to_thread(swap.held, LIMIT)
+                await asyncio.to_thread(servers.kill)
+            return sent.result()
+
+        before = Counter(status for status, _ in asyncio.run(cut_off()))
+        servers.start(metastore.uri)
+        if moved:
+            catalog.load_table(table.name).append([data_file(tmp_path / "another.parquet")])
+        begun, base = time.perf_counter(), table.pointer()
+        answers = Counter(status for status, _ in asyncio.run(table.answers(servers.uri, bodies)))
+        seconds, left = time.perf_counter() - begun, table.pointer()
+        logger.info("moved=%s: %s before, %s after the restart, in %.2f s", moved, dict(before), dict(answers), seconds)
+        swap.release()
+        assert swap.done(LIMIT)
+    assert answers == ({409: CONTENDERS} if moved else {200: 1, 409: CONTENDERS - 1})
+    assert table.pointer() == left != base

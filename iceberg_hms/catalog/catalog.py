@@ -328,7 +328,8 @@ class Catalog:
         """As `Coordinator.refusal`, for a commit to an existing table. Raises InvalidInput as `commit`."""
         name = table_name(identifier)
         change = self._client_change(name, requirements, updates, None, None)
-        return self.services.coordinator.refusal(name, change, error)
+        wait = self._access.wait_seconds(None)
+        return self.services.coordinator.refusal(name, change, error, wait_seconds=wait)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.EventListener` lists

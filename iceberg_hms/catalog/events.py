@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,6 @@ class LoggedEvents:
                 report.bytes_written,
             )
         for listener in self._listeners:
-            try:
+            # The commit is made: a listener's defect must not fail it.
+            with log_and_continue(f"a listener for the event {event.get('event')}", REPORT):
                 listener(event)
-            except Exception:  # the commit is made: a listener's defect must not fail it
-                logger.exception("a listener failed on the event %s", event.get("event"))

@@ -18,7 +18,7 @@ import typer
 from iceberg_hms import errors
 from iceberg_hms.cli.lifetime import Lifetime
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
+from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
@@ -276,7 +276,10 @@ def log_to_stderr(*, debug: bool) -> None:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C caused an error: py4j raises errors of its own when Ctrl-C interrupts a call."""
+    """Whether Ctrl-C caused an error: py4j raises errors of its own when Ctrl-C interrupts a call. Not for an unknown
+    outcome, which the user must hear of."""
+    if isinstance(error, CommitStateUnknown):
+        return False
     seen: set[int] = set()
     behind: BaseException | None = error
     while behind is not None and id(behind) not in seen:

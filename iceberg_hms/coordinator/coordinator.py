@@ -22,10 +22,12 @@ from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted,
 from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
 from iceberg_hms.coordinator.protocol.commit_group import commit_group
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.group_lock import abandoned
 from iceberg_hms.coordinator.protocol.group_progress import GroupResult
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.refused_change import RefusedChange
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
@@ -46,6 +48,8 @@ class Coordinator:
         self._settings = settings
         self._mutex = ports.runtime.mutex()
         self._queues: dict[TableName, CommitQueue] = {}
+        #: The group of each table that is committed to, and when it began.
+        self._groups: dict[TableName, tuple[float, Sequence[PendingCommit]]] = {}
         self._states = TableStates(ports, settings)
         self._workers = TableWorkers(ports.runtime, settings.commit_threads)
         self._cache = MetadataCache(
@@ -58,7 +62,7 @@ class Coordinator:
         )
         uuid_lookup = UuidLookup(ports, self._cache, settings)
         self._sources = LookupSources(
-            lambda name: self._cache.version(ports.pointer.load(name)).metadata,
+            lambda name: self._cache.version(ports.pointer.load(name)),
             uuid_lookup.find,
             self._cache.peek,
             SentSwaps(ports.runtime),
@@ -94,11 +98,15 @@ class Coordinator:
         writes if it is proved to have failed. After QueueFull they are the caller's.
         Raises NoSuchTable, NotAnIcebergTable, InvalidInput; CommitFailed and its subtypes when it is proved that
         nothing changed; CommitStateUnknown when that is not known (delete nothing); QueueFull, MetastoreError and
-        StorageError before anything was sent.
+        StorageError before anything was sent. Ctrl-C withdraws the change and raises KeyboardInterrupt; but once a swap
+        may have been sent, the call goes on to its outcome (`interrupts.wait_after_interrupt`).
         """
-        return self.submit(
-            name, change, wait_seconds=wait_seconds, size=size, locations=locations, prepared=prepared
-        ).wait()
+        commit = self._pending(name, change, wait_seconds, locations, prepared)
+        try:
+            self._queue(name, commit, size)
+            return commit.wait()
+        except KeyboardInterrupt as interrupt:
+            return commit.wait_after(interrupt, f"commit to {name}")
 
     def submit(
         self,
@@ -114,25 +122,69 @@ class Coordinator:
 
         The caller calls `PendingCommit.withdraw` after `wait_seconds`, and `PendingCommit.result`, which raises as
         `commit`, when the commit is settled; `result` blocks for one that was withdrawn. Raises QueueFull."""
-        already_committed = AlreadyCommitted(name, self._sources)
-        commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed, locations, prepared)
-        if self._enqueue(name, commit, size):
-            try:
-                self._workers.start(name, lambda: self._commit_for(name), lambda error: self._refuse_queue(name, error))
-            except Exception as error:
-                raise self._refuse_queue(name, error) from error
+        commit = self._pending(name, change, wait_seconds, locations, prepared)
+        self._queue(name, commit, size)
         return commit
 
-    def refusal(self, name: TableName, change: Change, error: Exception) -> Exception:
+    def refusal(self, name: TableName, change: Change, error: Exception, *, wait_seconds: float) -> Exception:
         """What to raise for a change that is not queued because of `error`: that, or CommitStateUnknown if an earlier
-        send of the change may be in the table. Blocks, and raises nothing."""
-        return AlreadyCommitted(name, self._sources).failed_or_unknown(change.identity, error).error
+        send of the change may be in the table, or may still come into it. Blocks, and raises nothing.
+
+        wait_seconds: how long to wait for the table's lock, if only its holder can tell."""
+        outcome = AlreadyCommitted(name, self._sources).failed_or_unknown(change.identity, error)
+        if isinstance(outcome, Unknown) and self._sources.sent.can_be_excluded(change.identity):
+            try:
+                self.commit(name, RefusedChange(change.identity, error), wait_seconds=wait_seconds)
+            except QueueFull:
+                return outcome.error
+            except Exception as refused:  # noqa: BLE001 - its own error, or why nobody can tell
+                return refused
+        return outcome.error
 
     def waiting(self) -> tuple[int, float]:
         """How many commits wait in the queues, and for how many seconds the oldest has; 0 if there is none."""
         with self._mutex:
             started = [commit.started for queue in self._queues.values() for commit in queue.commits()]
         return len(started), max(0.0, self._ports.runtime.now() - min(started)) if started else 0.0
+
+    def _pending(
+        self,
+        name: TableName,
+        change: Change,
+        wait_seconds: float,
+        locations: LocationPolicy | None,
+        prepared: Sequence[str],
+    ) -> PendingCommit:
+        already_committed, sent = AlreadyCommitted(name, self._sources), self._sources.sent
+        return PendingCommit(
+            self._ports.runtime,
+            change,
+            wait_seconds,
+            already_committed,
+            locations,
+            prepared,
+            ended=sent.leave,
+            held_up=lambda: self._held_up(name),
+        )
+
+    def _held_up(self, name: TableName) -> str:
+        """Why no commit to a table gets its turn, as a clause; "" if nothing is wrong."""
+        began, group = self._groups.get(name, (0.0, ()))
+        if not abandoned(group):
+            return ""
+        seconds = self._ports.runtime.now() - began
+        return (
+            f"; a group of {name} has been under way for {seconds:.0f} s, and nobody waits for it any more: look "
+            "whether the store of its metadata and the metastore answer"
+        )
+
+    def _queue(self, name: TableName, commit: PendingCommit, size: int) -> None:
+        """Raises QueueFull."""
+        if self._enqueue(name, commit, size):
+            try:
+                self._workers.start(name, lambda: self._commit_for(name), lambda error: self._refuse_queue(name, error))
+            except Exception as error:
+                raise self._refuse_queue(name, error) from error
 
     def _enqueue(self, name: TableName, commit: PendingCommit, size: int) -> bool:
         """True if the table has no worker yet. Raises QueueFull."""
@@ -142,15 +194,16 @@ class Coordinator:
             if queue is None:
                 queue = self._queues[name] = self._new_queue(name)
             queue.add(commit, size)
+            self._sources.sent.enter(commit)
             return is_new
 
     def _new_queue(self, name: TableName) -> CommitQueue:
         def end() -> None:
             del self._queues[name]
 
-        return CommitQueue(name, self._ports, self._settings, self._states, self._mutex, end)
+        return CommitQueue(name, self._ports, self._settings, self._states, self._sources.sent, self._mutex, end)
 
-    def _refuse_queue(self, name: TableName, error: Exception) -> QueueFull:
+    def _refuse_queue(self, name: TableName, error: BaseException) -> QueueFull:
         """Answer everyone in a queue that has no worker, because there was no thread for one, or because the worker
         failed. The next commit starts anew. Returns the answer."""
         full = QueueFull(f"the commits to {name} have no worker: {error.__class__.__name__}: {error}")
@@ -176,7 +229,7 @@ class Coordinator:
             if commits:
                 self._commit_group(name, state, commits)
             return bool(commits)
-        except Exception as error:  # answer every waiting caller; the next commit starts anew
+        except BaseException as error:  # answer every waiting caller; the next commit starts anew
             logger.exception("the queue of %s broke off: its commits are refused, and may be sent again", name)
             self._refuse_queue(name, error)
             return False
@@ -185,18 +238,21 @@ class Coordinator:
         def hold_answer(commit: PendingCommit) -> bool:
             return state.retry_priority.record_outcome(commit, self._ports.runtime.now())
 
+        self._groups[name] = self._ports.runtime.now(), commits
         try:
             result = commit_group(
                 self._ports, self._cache, self._settings, name, commits, self._sources, state.hints, hold_answer
             )
             state.hints = result.hints
-        except Exception as error:  # a defect: whatever was sent, nobody must wait for ever
+        except BaseException as error:  # a defect: whatever was sent, nobody must wait for ever
             logger.exception("a group of %s ended without answers", name)
             self._answer_unknown(name, commits, error)
         else:
             self._after_group(name, state, commits, result)
+        finally:
+            del self._groups[name]
 
-    def _answer_unknown(self, name: TableName, commits: Sequence[PendingCommit], error: Exception) -> None:
+    def _answer_unknown(self, name: TableName, commits: Sequence[PendingCommit], error: BaseException) -> None:
         """Answer the commits of a group that broke off: without an outcome, nobody knows whether they landed."""
         unknown = broke_off(name, error)
         for commit in commits:
@@ -207,8 +263,6 @@ class Coordinator:
     def _after_group(
         self, name: TableName, state: TableState, commits: Sequence[PendingCommit], result: GroupResult
     ) -> None:
-        if result.left_seconds:
-            state.blocked_until = self._ports.runtime.now() + result.left_seconds
         location = state.hints.last_location
         with log_and_continue(f"deleting old metadata files of {name}", SWEEP):
             state.own_files.delete_expired(result.landed)

@@ -241,7 +241,8 @@ class HeldLock(Protocol):
         ...
 
     def release(self) -> None:
-        """Unlock. Never raises: the driver logs a failure, and the lease ends the lock. Harmless twice."""
+        """Unlock. Never raises: the driver logs a failure, and the lease ends the lock. Harmless twice, and on another
+        thread than that which uses the lock: from then on `ensure_held` and the like raise LockLost."""
         ...
 
     def let_expire(self) -> None:

@@ -12,7 +12,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.cli import common
 from iceberg_hms.cli.common import ExitCode
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
+from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
 from tests.cli.fakes import METASTORE, Asked, run
 
 
@@ -106,3 +106,6 @@ def test_only_a_keyboard_interrupt_is_one() -> None:
     assert not common.interrupted(error)
     error.__cause__.__context__ = KeyboardInterrupt()
     assert common.interrupted(error)
+    unknown = CommitStateUnknown("perhaps")
+    unknown.__cause__ = KeyboardInterrupt()
+    assert not common.interrupted(unknown), "the user must hear of it"

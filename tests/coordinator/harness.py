@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.protocol.commit_group import commit_group
 from iceberg_hms.coordinator.protocol.group_progress import GroupResult, TableHints
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
@@ -34,18 +34,25 @@ from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
+Begun = TypeVar("Begun")
+
+#: Before 1970: clients' snapshots in tests have timestamps of any year.
+LONG_AGO_SECONDS = 100 * 365 * 86_400.0
+
 NAME = TableName("db", "t")
 SCHEMA = to_schema(pa.schema([("id", pa.int64()), ("level", pa.string())]))
 
 
 class QuickRuntime(ThreadRuntime):
     """Real threads, with a `join`. Notes each sleep, cuts it to 2 ms, and moves its clock on as if it had slept in
-    full. skipped: by how many seconds the clock is ahead of the real one; a test may add to it."""
+    full. skipped: by how many seconds the clock is ahead of the real one; a test may add to it. early: by how many
+    seconds all clocks are behind it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
         self.skipped = 0.0
+        self.early = 0.0
         self.threads: list[threading.Thread] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
@@ -65,7 +72,10 @@ class QuickRuntime(ThreadRuntime):
         self.skipped += max(0.0, seconds - 0.002)
 
     def now(self) -> float:
-        return super().now() + self.skipped
+        return super().now() + self.skipped - self.early
+
+    def now_ms(self) -> int:
+        return super().now_ms() - int(self.early * 1000)
 
 
 class Harness:
@@ -85,14 +95,26 @@ class Harness:
             runtime=self.runtime,
             events=self,
         )
+        self.coordinator = self.begun_before(lambda: Coordinator(self.ports, self.settings))
+
+    def begin_now(self) -> None:
+        """Go on with a coordinator that has just begun: it does not know what an earlier process sent."""
         self.coordinator = Coordinator(self.ports, self.settings)
+
+    def begun_before(self, begin: Callable[[], Begun]) -> Begun:
+        """What belongs to a process that began so long ago that it knows of all swaps with the changes of a test."""
+        self.runtime.early = LONG_AGO_SECONDS
+        try:
+            return begin()
+        finally:
+            self.runtime.early = 0.0
 
     def publish(self, event: Mapping[str, Any]) -> None:
         self.events.append(event)
 
     def another(self) -> Coordinator:
         """One more coordinator on the same table, as another process has it."""
-        return Coordinator(self.another_process(), self.settings)
+        return self.begun_before(lambda: Coordinator(self.another_process(), self.settings))
 
     def another_process(self) -> CommitPorts:
         """The ports of another process on the same table."""
@@ -101,12 +123,12 @@ class Harness:
     def replace_ports(self, **ports: Any) -> None:
         """Go on with a new coordinator that has other ports."""
         self.ports = replace(self.ports, **ports)
-        self.coordinator = Coordinator(self.ports, self.settings)
+        self.coordinator = self.begun_before(lambda: Coordinator(self.ports, self.settings))
 
     def restart(self, **settings: Any) -> None:
         """Go on with a new coordinator that has other settings."""
         self.settings = replace(self.settings, **settings)
-        self.coordinator = Coordinator(self.ports, self.settings)
+        self.coordinator = self.begun_before(lambda: Coordinator(self.ports, self.settings))
 
     def create(self, **properties: str) -> TableMetadata:
         clock = SYSTEM_CLOCK
@@ -126,13 +148,16 @@ class Harness:
                 self.runtime.join()
 
     def group(
-        self, *commits: PendingCommit, ports: CommitPorts | None = None, hints: TableHints | None = None
+        self,
+        *commits: PendingCommit,
+        ports: CommitPorts | None = None,
+        hints: TableHints | None = None,
+        began_now: bool = False,
     ) -> GroupResult:
-        """Commit pending commits as one group, without a queue."""
+        """Commit pending commits as one group, without a queue. began_now: in a process that has just begun."""
         cache = self.cache()
-        return commit_group(
-            ports or self.ports, cache, self.settings, NAME, commits, self.sources(cache), hints or TableHints()
-        )
+        sources = self.sources(cache, began_now=began_now)
+        return commit_group(ports or self.ports, cache, self.settings, NAME, commits, sources, hints or TableHints())
 
     def members(self, *changes: Change) -> list[PendingCommit]:
         already_committed = self.already_committed()
@@ -145,14 +170,18 @@ class Harness:
         bounds = FileBounds.of(self.settings.as_dict())
         return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, read_retries=0, bounds=bounds)
 
-    def sources(self, cache: MetadataCache) -> LookupSources:
-        """Where to look for changes, for a process that has just begun."""
+    def sources(self, cache: MetadataCache, *, began_now: bool = False) -> LookupSources:
+        """Where to look for changes, for a process that has sent nothing yet."""
 
-        def load(name: TableName) -> TableMetadata:
-            return cache.get(self.pointer.load(name).metadata_location)
+        def load(name: TableName) -> TableVersion:
+            return cache.version(self.pointer.load(name))
 
         lookup = UuidLookup(self.ports, cache, self.settings)
-        return LookupSources(load, lookup.find, cache.peek, SentSwaps(self.runtime))
+        sent = SentSwaps(self.runtime) if began_now else self.begun_before(lambda: SentSwaps(self.runtime))
+        return LookupSources(load, lookup.find, cache.peek, sent)
+
+    def version(self) -> TableVersion:
+        return self.coordinator.load(NAME)
 
     def metadata(self) -> TableMetadata:
         return self.read_metadata(self.location())

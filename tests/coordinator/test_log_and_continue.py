@@ -3,6 +3,7 @@
 Each test lets one port raise, at one of the places that a queue's worker passes between two groups.
 """
 
+import asyncio
 import dataclasses
 import logging
 import threading
@@ -13,9 +14,16 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
-from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, QueueFull, RequirementFailed
+from iceberg_hms.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    LockNotAcquired,
+    MetastoreRefused,
+    QueueFull,
+    RequirementFailed,
+)
 from tests.coordinator.harness import NAME, Harness, append, set_properties
-from tests.coordinator.test_coordinator import Gate, queued_behind_a_gate, rest_delete
+from tests.coordinator.test_coordinator import Gate, StagedChange, queued_behind_a_gate, rest_delete
 
 
 @pytest.fixture
@@ -352,3 +360,65 @@ def test_refusals_of_a_metastore_pass_as_they_are(harness):
     harness.lock.errors.append(MetastoreRefused("no"))
     with pytest.raises(MetastoreRefused, match="no"):
         harness.commit(append("file:/0"))
+
+
+#: What ends a thread or a task, and is no Exception.
+ENDS = [SystemExit, asyncio.CancelledError, GeneratorExit]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_listener_that_ends_its_thread_ends_no_queue(harness, end):
+    """Of events, and of a caller's own answer."""
+    harness.publish = raising(end("a listener"))(None)
+    gate = Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    members = [harness.coordinator.submit(NAME, append(f"file:/{n}"), wait_seconds=30) for n in (1, 2)]
+    members[0].when_settled(raising(end("a caller"))(None))
+    gate.open.set()
+    assert [member.wait().group_size for member in (first, *members)] == [1, 2, 2]
+    assert still_commits(harness)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_change_that_ends_its_thread_is_refused_with_its_group_and_the_queue_goes_on(harness, end):
+    """Nothing that carries them was sent. The lock that was taken meanwhile is given back."""
+    first = StagedChange(append("file:/1"), raising(end("a change"))(None))
+    results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/2"), first, append("file:/3")])
+    assert results[0].group_size == 1
+    assert [type(each) for each in results[1:]] == [CommitFailed] * 3
+    assert end.__name__ in str(results[1])
+    assert still_commits(harness)
+    assert harness.data_files() == ["file:/0", "file:/last"]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_after_a_swap_was_sent_is_unknown_and_the_queue_goes_on(harness, end):
+    swap = harness.pointer.swap
+
+    def then_it_ends(*args, **kwargs):
+        swap(*args, **kwargs)
+        harness.pointer.swap = swap
+        raise end("a driver")
+
+    harness.pointer.swap = then_it_ends
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/0"), wait_seconds=5.0)
+    assert still_commits(harness)
+    assert harness.data_files() == ["file:/0", "file:/last"]
+
+
+def test_an_end_between_two_groups_refuses_those_that_wait(harness, monkeypatch):
+    gate = Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    waiting = harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+    with monkeypatch.context() as patched:
+        next_group = "iceberg_hms.coordinator.scheduling.commit_queue.CommitQueue.next_group"
+        patched.setattr(next_group, raising(SystemExit())(None))
+        gate.open.set()
+        assert first.wait().group_size == 1
+        with pytest.raises(QueueFull, match="SystemExit"):
+            waiting.wait()
+        harness.runtime.join()
+    assert still_commits(harness)

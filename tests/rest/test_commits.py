@@ -101,6 +101,27 @@ def test_a_resent_creation_succeeds_and_another_one_is_a_conflict() -> None:
         assert error_of(web("POST", path, creation(other, 78))) == expected
 
 
+def test_a_first_snapshot_may_name_minus_one_as_its_parent() -> None:
+    """As ClickHouse sends it, with no requirement: what another writer began meanwhile must stay."""
+    path = "/v1/namespaces/db/tables/t"
+    with memory_catalog() as catalog:
+        catalog.create_namespace("db")
+        metadata = catalog.create_table("db.t", SCHEMA).metadata
+        web = Web(create_app(catalog, token=None, settings=catalog.settings))
+        bodies = []
+        for snapshot_id in (77, 78):
+            list_, _ = encode_list(2, snapshot_id, None, 1, None, [])
+            catalog.services.ports.files.write(f"file:/warehouse/l/{snapshot_id}.avro", list_)
+            updates = creation(metadata, snapshot_id)["updates"][-2:]
+            updates[0]["snapshot"]["parent-snapshot-id"] = -1
+            bodies.append({"updates": updates})
+        first = web("POST", path, bodies[0])
+        assert first.status_code == 200
+        assert "parent-snapshot-id" not in first.json()["metadata"]["snapshots"][0]
+        assert web("POST", path, bodies[1]).status_code != 200
+        assert catalog.load_table("db.t").metadata.current_snapshot.snapshot_id == 77  # type: ignore[union-attr]
+
+
 def test_a_broken_requirement_is_a_conflict_in_javas_words(web: Web, table: str) -> None:
     body = set_properties(a="b")
     body["requirements"] = [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}]

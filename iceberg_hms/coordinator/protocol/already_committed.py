@@ -12,7 +12,8 @@ files that the table names. Each caller of this module needs another strength of
                           refused before it is queued, when a group failed before its swap, and when a caller withdrew
                           in time. Looks for the change's snapshot
                           ids; if they are not there, for what came after them (`changes.lineage`), since they may have
-                          expired; and if the table as it is does not tell, in the metadata files that it had before.
+                          expired; if the table as it is does not tell, in the metadata files that it had before; and
+                          last for swaps that were sent and may still be made (`sent_swaps`).
 
 The table may have another name by then, or none: `failed_or_unknown` looks for the UUID that the change asserts
 (`uuid_lookup`).
@@ -29,7 +30,7 @@ The docs tell operators to prevent that.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -39,7 +40,7 @@ from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.sent_swaps import Carried, SentSwaps
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -57,7 +58,7 @@ class LookupSources:
     sent: the swaps of this process.
     """
 
-    load: Callable[[TableName], TableMetadata]
+    load: Callable[[TableName], TableVersion]
     find: Callable[[str, TableName], Sequence[TableVersion]]
     read: Callable[[str], TableMetadata]
     sent: SentSwaps
@@ -94,58 +95,84 @@ def committed_as(identity: ChangeIdentity, metadata: TableMetadata) -> tuple[int
     return next(((row["snapshot-id"],) for row in carrying if row["snapshot-id"] in history), None)
 
 
-def refused_at_once(identity: ChangeIdentity, error: Exception, metadata: TableMetadata) -> Failed | Unknown | None:
+def refused_at_once(
+    identity: ChangeIdentity, error: Exception, base: TableVersion, sent: SentSwaps, group: Collection[Carried] = ()
+) -> Failed | Unknown | None:
     """The outcome of a change that is refused for `error`, which no swap of its group carried into the table. None: the
-    table as it is, `metadata`, does not prove that the change is not in it."""
+    table as it is, `base`, does not prove that the change is not in it, or a swap that was sent may still bring it."""
     if isinstance(error, CommitStateUnknown):
         return Unknown(error)
-    return Failed(error) if Lineage(identity, metadata).presence is Presence.ABSENT else None
+    if Lineage(identity, base.metadata).presence is not Presence.ABSENT:
+        return None
+    return Failed(error) if doubt_of_swaps(identity, base, sent, group=group) is None else None
+
+
+def doubt_of_swaps(
+    identity: ChangeIdentity,
+    base: TableVersion,
+    sent: SentSwaps,
+    moment: int | None = None,
+    group: Collection[Carried] = (),
+) -> str | None:
+    """As `SentSwaps.doubt`; None for a change that adds no snapshot, whose client deletes nothing."""
+    if not identity.snapshot_ids:
+        return None
+    return sent.doubt(identity, base.pointer.metadata_location, base.metadata, moment=moment, group=group)
 
 
 class AlreadyCommitted:
     """Looks for the changes of one table that are about to be answered "failed", all at one moment: it loads the table
-    once, and looks for each UUID once."""
+    once, and looks for each UUID once.
 
-    def __init__(self, name: TableName, sources: LookupSources) -> None:
+    group: the commits that are refused together."""
+
+    def __init__(self, name: TableName, sources: LookupSources, group: Collection[Carried] = ()) -> None:
         self._name = name
         self._sources = sources
-        self._loaded: TableMetadata | Exception | None = None
+        self._group = group
+        self._loaded: TableVersion | Exception | None = None
+        #: Before anything was loaded.
+        self._moment: int | None = None
         self._found: dict[tuple[str, TableName], Sequence[TableVersion] | Exception] = {}
 
     def failed_or_unknown(
-        self, identity: ChangeIdentity, error: Exception, metadata: TableMetadata | None = None
+        self, identity: ChangeIdentity, error: Exception, base: TableVersion | None = None
     ) -> Failed | Unknown:
         """The outcome of a change that is refused for `error`, which says that no swap of its group carried it into the
         table. Failed only if it is proved that none did before, either.
 
-        metadata: the table as it was read when the change was refused; None: it is loaded now. Raises nothing."""
+        base: the table as it was read when the change was refused, by the one that sends this table's swaps; None: it
+        is loaded now. Raises nothing."""
         if isinstance(error, CommitStateUnknown):
             return Unknown(error)
         try:
-            doubt = self._doubt(identity, error, metadata)
+            doubt = self._doubt(identity, error, base)
         except Exception as defect:  # noqa: BLE001 - then nobody can tell
             doubt = broke_off(self._name, defect)
         return Failed(error) if doubt is None else Unknown(doubt)
 
     def _doubt(
-        self, identity: ChangeIdentity, error: Exception, metadata: TableMetadata | None
+        self, identity: ChangeIdentity, error: Exception, base: TableVersion | None
     ) -> CommitStateUnknown | None:
         """What to raise instead of `error`. None: nothing of the change is in the table."""
         if not identity.snapshot_ids:
             return None
-        loaded = self._load() if metadata is None else metadata
-        if isinstance(loaded, TableMetadata):
-            return self._doubt_of_table(self._name, identity, error, loaded)
-        if isinstance(error, MetastoreUnavailable):
-            # Clients send the commit again when the metastore is back, and keep their files until then.
+        if self._moment is None:
+            self._moment = self._sources.sent.moment()
+        loaded = self._load() if base is None else base
+        if isinstance(loaded, TableVersion):
+            return self._doubt_of_table(self._name, identity, error, loaded, None if base else self._moment)
+        if isinstance(error, MetastoreUnavailable) and not self._sources.sent.has(identity, self._group):
+            # As below.
             return None
         if isinstance(loaded, NoSuchTable):
             return self._doubt_elsewhere(self._name, identity, error, f"there is no table {self._name}")
         return CommitStateUnknown(f"{error.__class__.__name__}, and {self._name} could not be looked at: {loaded}")
 
     def _doubt_of_table(
-        self, name: TableName, identity: ChangeIdentity, error: Exception, metadata: TableMetadata
+        self, name: TableName, identity: ChangeIdentity, error: Exception, base: TableVersion, moment: int | None
     ) -> CommitStateUnknown | None:
+        metadata = base.metadata
         if _present(identity, metadata):
             return CommitStateUnknown(f"its snapshot is in {name}, and it was not committed again: {error}")
         lineage = Lineage(identity, metadata)
@@ -161,7 +188,16 @@ class AlreadyCommitted:
         last = identity.snapshot_ids[-1]
         match lineage.presence:
             case Presence.ABSENT:
-                return None
+                why = doubt_of_swaps(identity, base, self._sources.sent, moment, self._group)
+                if why is None or (
+                    isinstance(error, MetastoreUnavailable) and not self._sources.sent.has(identity, self._group)
+                ):
+                    # Clients send the commit again when the metastore is back, and keep their files until then.
+                    return None
+                return CommitStateUnknown(
+                    f"snapshot {last} is not in {name}, but {why}; it was not committed now: {error}",
+                    next_step="look for the snapshot again before you try again; delete none of its files",
+                )
             case Presence.COMMITTED:
                 return CommitStateUnknown(
                     f"snapshot {last} is not in {name} any more, but it was",
@@ -180,7 +216,8 @@ class AlreadyCommitted:
         """As `_doubt`, where the change's table has left the name. why: what was found under the name."""
         seen, sent = identity.client_base, self._sources.sent
         if seen is None:
-            return None
+            # This process made the change, and knows whether it sent it.
+            return _perhaps_renamed(why) if sent.has(identity, self._group) else None
         if seen.uuid is None:
             return _perhaps_renamed(f"{why}, and the change does not say which table it is for")
         try:
@@ -188,14 +225,13 @@ class AlreadyCommitted:
         except Exception as failure:  # noqa: BLE001 - whatever it is, nobody could look
             return _perhaps_renamed(f"{why}, and the table could not be looked for under other names: {failure}")
         for base in found:
-            doubt = self._doubt_of_table(base.pointer.name, identity, error, base.metadata)
+            doubt = self._doubt_of_table(base.pointer.name, identity, error, base, self._moment)
             if doubt is not None:
                 return doubt
-        if sent.carried(identity) or not (found or sent.would_know(identity)):
-            return _perhaps_renamed(why)
-        return None
+        was_sent = sent.has(identity, self._group) or not sent.would_know(identity)
+        return _perhaps_renamed(why) if was_sent and not found else None
 
-    def _load(self) -> TableMetadata | Exception:
+    def _load(self) -> TableVersion | Exception:
         if self._loaded is None:
             try:
                 self._loaded = self._sources.load(self._name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
@@ -19,7 +20,7 @@ class CommitAttempt:
     """A swap from `base` to the new metadata file at `location`, and what it carries.
 
     base: the row that the swap replaces, and the metadata that the new one was built on.
-    commits: that it carries; none where a table is registered over.
+    commits: that it carries; none where a table is registered over, or fenced.
     written: files that only this attempt's metadata would name; worthless once the attempt is.
     staged_files: files that the commits' staging wrote; the next attempt names them again.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
@@ -50,9 +51,29 @@ class CommitAttempt:
         adds no snapshot."""
         return self.carried_ids if all(commit.change.identity.snapshot_ids for commit in self.commits) else ()
 
+    def swap(self, *, fences: bool) -> SentSwap:
+        """The record of the swap that is about to carry it. fences: as `SentSwap` has it."""
+        return SentSwap(
+            self.base.pointer.name,
+            self.base.pointer.metadata_location,
+            fences,
+            frozenset[int | str]().union(*(commit.carries for commit in self.commits)),
+            frozenset((*self.written, *self.staged_files)),
+            self.metadata.last_sequence_number,
+            self.metadata.uuid,
+        )
+
     def on(self, row: Pointer) -> CommitAttempt:
         """The same attempt, to replace the table's row as it was read just now."""
         return replace(self, base=TableVersion(row, self.base.metadata))
+
+
+def fence(base: TableVersion, unique: str) -> CommitAttempt:
+    """An attempt that changes nothing but the name of the metadata file: every swap that was sent before it then finds
+    another location than it expects."""
+    metadata = next_metadata(base.metadata, base)
+    location = metadata_file.new_location(metadata, base.pointer.metadata_location, unique)
+    return CommitAttempt(base, metadata, location)
 
 
 def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, unique: str) -> CommitAttempt:

@@ -109,7 +109,7 @@ def _build(
     if staging.refused and not fresh:
         return
     for commit, error in staging.refused:
-        group.outcomes.refuse(commit, error, base.metadata)
+        group.outcomes.refuse(commit, error, base)
     progress.waiting = [] if adds_nothing else list(staging.carried)
     now = group.ports.runtime.now()
     for commit in [*staging.already, *staging.carried] if adds_nothing else staging.already:

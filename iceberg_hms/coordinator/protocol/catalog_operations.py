@@ -48,8 +48,8 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
 )
 from iceberg_hms.coordinator.protocol.own_files import shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land
-from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap
+from iceberg_hms.coordinator.protocol.unanswered_swaps import run_with_caller_timeout
 from iceberg_hms.coordinator.protocol.usage import measured
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.errors import (
@@ -241,8 +241,6 @@ class CatalogOperations:
                 status = resolution.resolve(answer)
                 if status is CommitStatus.SUCCESS:
                     return pointer.metadata_location
-                if may_still_land(answer, status):
-                    leave_locks_to_expire(self._ports, name, locks)
                 if status is CommitStatus.UNKNOWN or not (isinstance(answer, Refused) and answer.conflict):
                     unchanged = status is CommitStatus.FAILURE
                     raise_not_made(answer, unchanged=unchanged, what=f"registration of {name}")

@@ -11,6 +11,10 @@
     9  answer the callers, release (for a lone caller the other way round), delete the files of what was never sent,
        publish
 
+A change that is refused may have been sent before, by a swap that is still under way. Where neither the table nor this
+process's own record excludes that (`sent_swaps`), a swap that changes nothing but the metadata file's name does: after
+step 8 the group fences the table.
+
 Steps 3 and 4 need no lock, and what the metastore does to grant one takes about as long; so the lock is held for three
 metastore calls and what is left of the two. Where other writers keep moving the table that work is thrown away, so such
 a group locks first and builds once.
@@ -24,15 +28,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Refused, TableName
 from iceberg_hms.coordinator.protocol.already_committed import LookupSources
-from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
+from iceberg_hms.coordinator.protocol.attempt import CommitAttempt, fence, write
 from iceberg_hms.coordinator.protocol.build_attempt import begin_staging, build_attempt, load_remembered, load_table
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.group_figures import GroupFigures
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
+from iceberg_hms.coordinator.protocol.group_lock import GroupLock
 from iceberg_hms.coordinator.protocol.group_outcomes import GroupOutcomes
 from iceberg_hms.coordinator.protocol.group_progress import (
     GroupContext,
@@ -42,17 +48,17 @@ from iceberg_hms.coordinator.protocol.group_progress import (
     abandon,
     drop_withdrawn,
     fail_unsent,
-    proved_absent,
     send_next,
 )
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.moves import Moves
-from iceberg_hms.coordinator.protocol.outcome import Committed, Unknown
+from iceberg_hms.coordinator.protocol.outcome import Committed, Unknown, reason_to_refuse
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land, send_swap
-from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, publish_overdue
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, send_swap
+from iceberg_hms.coordinator.protocol.unanswered_swaps import publish_overdue
 from iceberg_hms.coordinator.protocol.usage import Usage, measured
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
 
@@ -74,6 +80,7 @@ def commit_group(
     sources: tell of changes that were committed before. hints: what the last group of this table returned.
     holds_back: called with each commit once its outcome is decided; True: the caller of this function answers it later.
     """
+    progress = GroupProgress(list(commits))
     group = GroupContext(
         ports,
         cache,
@@ -85,20 +92,19 @@ def commit_group(
         GroupFiles(commits),
         GroupFigures(started=ports.runtime.now()),
         Moves(ports, name),
+        GroupLock(ports.runtime, name, commits, progress.swaps),
     )
-    progress = GroupProgress(list(commits))
     with measured() as usage:
         try:
             _load_to_swap(group, progress, hints, usage)
-        except Exception as error:  # noqa: BLE001 - whatever it is, every commit gets its answer
+        except BaseException as error:  # noqa: BLE001 - whatever it is, every commit gets its answer
             abandon(group, progress)
-            fail_unsent(group, progress, error)
+            fail_unsent(group, progress, reason_to_refuse(name, error))
     _answer_and_tidy(group, usage)
     return GroupResult(
         TableHints(progress.contested, progress.last_location, ports.runtime.now()),
         group.outcomes.answered_at,
         progress.behind_foreign_writer,
-        progress.left_seconds,
         progress.replaced_lists,
         progress.landed,
     )
@@ -106,7 +112,8 @@ def commit_group(
 
 def _load_to_swap(group: GroupContext, progress: GroupProgress, hints: TableHints, usage: Usage) -> None:
     """Steps 2 to 8. Steps 2 to 4 come first unless the hints say that they would be wasted; steps 5 to 8 are done again
-    with another lock if the first one is lost before a swap was sent."""
+    with another lock if the first one is lost before a swap was sent. A group whose changes are all refused needs no
+    lock, unless it has to fence the table."""
     if hints.lock_first:
         group.moves.look_up(progress.waiting, None)
     lock = None if hints.lock_first else _build_and_lock(group, progress, hints)
@@ -114,11 +121,14 @@ def _load_to_swap(group: GroupContext, progress: GroupProgress, hints: TableHint
     for _ in range(group.settings.commit_retry_num_retries + 2):
         if lock is None:
             drop_withdrawn(group, progress)
-            if not progress.waiting and not send_next(group, progress, group.refusals.skipped()):
+            is_decided = not progress.waiting and not send_next(group, progress, group.refusals.skipped())
+            if is_decided and not group.outcomes.to_exclude():
+                abandon(group, progress)
                 return
             lock = _acquire(group, progress)
         try:
             _reload_and_swap(group, progress, lock, hints)
+            _fence(group, progress, lock)
         except LockLost as error:
             # Raised before a swap was sent; what was built is built still.
             progress.lost_a_lock = True
@@ -160,7 +170,7 @@ def _build_and_lock(group: GroupContext, progress: GroupProgress, hints: TableHi
     held: list[HeldLock] = []
     try:
         group.ports.runtime.run_while_waiting(build, lambda: held.append(_acquire(group, progress)))
-    except Exception:
+    except BaseException:
         for lock in held:
             lock.release()
         raise
@@ -173,7 +183,8 @@ def _build_and_lock(group: GroupContext, progress: GroupProgress, hints: TableHi
 def _acquire(group: GroupContext, progress: GroupProgress) -> HeldLock:
     runtime = group.ports.runtime
     started = runtime.now()
-    deadline = max((commit.deadline for commit in progress.waiting), default=started)
+    callers = progress.waiting or group.outcomes.to_exclude()
+    deadline = max((commit.deadline for commit in callers), default=started)
     try:
         lock = group.ports.lock.acquire(
             group.name,
@@ -188,6 +199,7 @@ def _acquire(group: GroupContext, progress: GroupProgress) -> HeldLock:
         why = f"The lock of {group.name} could not be taken: {error.__class__.__name__}: {error}"
         raise LockNotAcquired(why) from error
     group.figures.lock_wait_ms = (runtime.now() - started) * 1000
+    group.lock.took(lock)
     return lock
 
 
@@ -204,7 +216,7 @@ def _reload_and_swap(group: GroupContext, progress: GroupProgress, lock: HeldLoc
         if replays >= tries or (replays > 0 and not lock.exclusive and not _back_off(group, progress, replays)):
             break
         base = load_table(group, None if round_ else lock.row)
-        progress.under_lock = base.metadata
+        progress.under_lock = base
         renew_if_half_expired(lock)
         if not round_:
             built_on = progress.attempt.base.pointer.metadata_location if progress.attempt else hints.last_location
@@ -218,10 +230,11 @@ def _reload_and_swap(group: GroupContext, progress: GroupProgress, lock: HeldLoc
             attempt = progress.attempt
         if attempt is not None:
             lock.ensure_held()
-        if attempt is None or not _take_for_swap(group, progress, attempt):
+        swap = None if attempt is None else _begin_swap(group, progress, attempt, lock)
+        if attempt is None or swap is None:
             if not progress.waiting and not send_next(group, progress, group.refusals.skipped()):
                 return
-        elif _swap(group, progress, attempt.on(base.pointer), lock):
+        elif _swap(group, progress, attempt.on(base.pointer), swap, lock):
             return
     conflict = CommitConflict(
         f"{group.name} moved under every one of {group.figures.replays} attempts"
@@ -229,7 +242,7 @@ def _reload_and_swap(group: GroupContext, progress: GroupProgress, lock: HeldLoc
         next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
     )
     for commit in progress.waiting:
-        group.outcomes.refuse(commit, conflict, base.metadata)
+        group.outcomes.refuse(commit, conflict, base)
     send_next(group, progress, [])
 
 
@@ -247,24 +260,55 @@ def _back_off(group: GroupContext, progress: GroupProgress, replay: int) -> bool
     return True
 
 
-def _take_for_swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt) -> bool:
-    """Mark every commit as sent. False: a caller left meanwhile, so build again without its commit."""
-    taken = [commit.take_for_swap() for commit in attempt.commits]
-    if all(taken):
-        return True
-    for commit in attempt.commits:
-        commit.proved_absent()
+def _begin_swap(
+    group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, lock: HeldLock
+) -> SentSwap | None:
+    """Record the swap that is about to be sent. None: a caller left meanwhile, so build again without its commit."""
+    swap = attempt.swap(fences=lock.require_cas)
+    if group.sources.sent.send(swap, attempt.commits):
+        progress.swaps.append(swap)
+        group.files.sending(swap)
+        return swap
     drop_withdrawn(group, progress)
     abandon(group, progress)
-    return False
+    return None
+
+
+def _fence(group: GroupContext, progress: GroupProgress, lock: HeldLock) -> None:
+    """Exclude that a swap from before brings a change into the table that this group refuses. Where that cannot be
+    done, the outcome of the refused change is unknown. An earlier process held a lock for its swaps, too: one that
+    allowed swaps without an expected value is over, and under all others each swap carried one."""
+    base = progress.under_lock
+    if base is None or not lock.require_cas or not group.outcomes.to_exclude():
+        return
+    progress.attempt = attempt = fence(base, group.ports.runtime.uuid())
+    try:
+        progress.attempt = attempt = write(group.ports, attempt, group.ports.manifests(), group.cache.bounds)
+        lock.ensure_held()
+        swap = _begin_swap(group, progress, attempt, lock)
+        if swap is None:
+            return
+        group.cache.put(attempt.location, attempt.metadata)
+        _send(group, progress, attempt, swap, lock, group.outcomes.answer_early)
+        if swap.status is CommitStatus.SUCCESS:
+            _note_landed(group, progress, attempt)
+            row = replace(base.pointer, metadata_location=attempt.location)
+            group.outcomes.excluded(TableVersion(row, attempt.metadata))
+        elif isinstance(swap.answer, Refused) and swap.answer.conflict:
+            # Another writer moved the table, to a location that no earlier swap expects, either.
+            moved = load_table(group)
+            group.sources.sent.note_fence(moved.metadata.uuid)
+            group.outcomes.excluded(moved)
+    except IcebergHmsError as error:
+        logger.warning("%s could not be fenced against earlier swaps: %s", group.name, error)
+        abandon(group, progress)
 
 
 # Steps 7 and 8: swap, outcome
 
 
-def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, lock: HeldLock) -> bool:
+def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, sent: SentSwap, lock: HeldLock) -> bool:
     """Steps 7 and 8. False: proved absent, build again. Otherwise every commit of the attempt has its outcome."""
-    ports, started = group.ports, group.ports.runtime.now()
     callers_left = False
 
     def overdue() -> None:
@@ -272,50 +316,58 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
         nonlocal callers_left
         if not callers_left:
             callers_left = True
-            error = publish_overdue(ports, group.name, f"whether {attempt.location} became {group.name}")
+            error = publish_overdue(group.ports, group.name, f"whether {attempt.location} became {group.name}")
             for commit in attempt.commits:
                 commit.settle(Unknown(error))
             group.outcomes.answer_early()
 
-    progress.attempt = None
-    group.sources.sent.sending(attempt.carried_ids)
-    group.files.sending(attempt)
-    try:
-        answer = send_swap(ports, attempt, lock, overdue)
-    except IcebergHmsError:
-        proved_absent(group, attempt)
-        progress.attempt = attempt
-        raise
-    swap = TableSwap(ports, group.cache, attempt)
-    found = SwapResolution(ports, group.settings, swap, lock, overdue=overdue).resolve(answer)
-    group.figures.swap_ms += (ports.runtime.now() - started) * 1000
-    if may_still_land(answer, found):
-        progress.left_seconds = leave_locks_to_expire(ports, group.name, [lock])
-    if found is CommitStatus.SUCCESS:
+    _send(group, progress, attempt, sent, lock, overdue)
+    answer = sent.answer
+    if sent.status is CommitStatus.SUCCESS:
         _note_landed(group, progress, attempt)
+        if not callers_left:
+            # Who heard "unknown" may send the same list again.
+            progress.replaced_lists += attempt.replaced_lists
         return not send_next(group, progress, group.refusals.landed())
-    if found is CommitStatus.UNKNOWN:
+    if sent.status is CommitStatus.UNKNOWN:
         unknown = CommitStateUnknown(f"it is not known whether {attempt.location} became {group.name}: {answer}")
         group.outcomes.unknown(attempt.commits, unknown)
         send_next(group, progress, [])
         return True
-    proved_absent(group, attempt)
-    group.files.refused(attempt)
     if callers_left:
         # They were answered "unknown", and may look at the table by now. Those set aside still wait.
         return not send_next(group, progress, group.refusals.skipped())
-    if not isinstance(answer, Refused):
-        # It may have been there for a while.
-        progress.highest_number_seen = max(progress.highest_number_seen, attempt.metadata.last_sequence_number)
     if isinstance(answer, Refused) and not answer.conflict:
         return not send_next(group, progress, group.refusals.refused(attempt.commits, answer.error))
     group.figures.replays += 1
     return False
 
 
+def _send(
+    group: GroupContext,
+    progress: GroupProgress,
+    attempt: CommitAttempt,
+    sent: SentSwap,
+    lock: HeldLock,
+    overdue: Callable[[], None],
+) -> None:
+    """Send a swap, find out what became of it, and record that. Raises as `send_swap`, if nothing was sent."""
+    ports, started = group.ports, group.ports.runtime.now()
+    progress.attempt = None
+    try:
+        answer = send_swap(ports, attempt, lock, overdue)
+    except IcebergHmsError:
+        group.sources.sent.settle(sent, CommitStatus.FAILURE)
+        progress.attempt = attempt
+        raise
+    resolution = SwapResolution(ports, group.settings, TableSwap(ports, group.cache, attempt), lock, overdue=overdue)
+    found = resolution.resolve(answer)
+    group.sources.sent.settle(sent, found, answer, left_seconds=resolution.left_seconds)
+    group.figures.swap_ms += (ports.runtime.now() - started) * 1000
+
+
 def _note_landed(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt) -> None:
     progress.last_location = attempt.location
-    progress.replaced_lists += attempt.replaced_lists
     progress.landed.append(attempt)
     group.files.landed(attempt)
     now = group.ports.runtime.now()

@@ -18,6 +18,7 @@ from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Outcome
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.errors import IcebergHmsError
 
 logger = logging.getLogger(__name__)
@@ -28,10 +29,7 @@ class GroupFiles:
 
     def __init__(self, commits: Sequence[PendingCommit] = ()) -> None:
         self._garbage: list[str] = []
-        #: What swaps carried that were refused.
-        self._carried: set[str] = set()
-        #: What swaps carried, whatever became of them.
-        self._sent: set[str] = set()
+        self._swaps: list[SentSwap] = []
         self._landed: list[CommitAttempt] = []
         #: The manifests that each commit wrote. Staged again, it may need others.
         self._manifests: dict[PendingCommit, dict[str, None]] = {
@@ -53,9 +51,9 @@ class GroupFiles:
             self._manifests.setdefault(commit, {}).update(dict.fromkeys(locations))
         self.staged(manifests)
 
-    def sending(self, attempt: CommitAttempt) -> None:
-        """A swap is about to carry an attempt."""
-        self._sent.update(attempt.written, attempt.staged_files)
+    def sending(self, swap: SentSwap) -> None:
+        """A swap is about to be sent."""
+        self._swaps.append(swap)
 
     def landed(self, attempt: CommitAttempt) -> None:
         """The swap of an attempt was made."""
@@ -68,11 +66,6 @@ class GroupFiles:
     def never_sent(self, attempt: CommitAttempt) -> None:
         """No swap carried an attempt: its own files are garbage. Those of its commits are staged again."""
         self._garbage.extend(attempt.written)
-
-    def refused(self, attempt: CommitAttempt) -> None:
-        """The swap of an attempt was refused: what it would have named stays."""
-        self._carried.update(attempt.written, attempt.staged_files)
-        logger.info("%s was refused: it stays for a sweep for orphans", attempt.location)
 
     def withdrawn(self, commit: PendingCommit) -> None:
         """A caller has left, and no swap carries what its commit wrote."""
@@ -88,14 +81,18 @@ class GroupFiles:
         for commit, outcome in outcomes:
             if isinstance(outcome, Failed) or _landed_as_another(commit, outcome):
                 self._garbage.extend(self._own.get(commit, ()))
-        delete_files(files, [each for each in self._garbage if each not in self._carried])
+        sent = self._sent()
+        delete_files(files, [each for each in self._garbage if each not in sent])
+
+    def _sent(self) -> frozenset[str]:
+        """What swaps would have made the table name, whatever became of them."""
+        return frozenset[str]().union(*(swap.files for swap in self._swaps if swap.was_sent))
 
     def _superseded(self, attempt: CommitAttempt, open_manifests: Callable[[], Manifests]) -> list[str]:
         """The manifests that the commits of a landed attempt wrote for a state of the table that it no longer had. A
         commit that landed before, by a swap of another group, may have named any of them."""
-        unsent = [
-            each for commit in attempt.commits for each in self._manifests.get(commit, ()) if each not in self._sent
-        ]
+        sent = self._sent()
+        unsent = [each for commit in attempt.commits for each in self._manifests.get(commit, ()) if each not in sent]
         if not unsent:
             return []
         try:

@@ -11,13 +11,18 @@ from collections.abc import Callable, Sequence
 
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import EventListener, Runtime, TableName
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources, refused_at_once
+from iceberg_hms.coordinator.protocol.already_committed import (
+    AlreadyCommitted,
+    LookupSources,
+    doubt_of_swaps,
+    refused_at_once,
+)
 from iceberg_hms.coordinator.protocol.dependent_refusals import replace_dependent_refusals
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed, Outcome, Unknown, broke_off
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.usage import Usage
 from iceberg_hms.errors import CommitStateUnknown
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 class GroupOutcomes:
@@ -39,8 +44,9 @@ class GroupOutcomes:
         self._commits = commits
         self._sources = sources
         self._holds_back = holds_back
-        #: Refused, and perhaps committed before; each with the error, and the table on which it was refused.
-        self._unproved: list[tuple[PendingCommit, Exception, TableMetadata]] = []
+        #: Refused, and perhaps committed before or by a swap that is under way; each with the error, and the table on
+        #: which it was refused.
+        self._unproved: list[tuple[PendingCommit, Exception, TableVersion]] = []
 
     def add(self, commit: PendingCommit, outcome: Outcome) -> None:
         self.known.append((commit, outcome))
@@ -48,22 +54,36 @@ class GroupOutcomes:
     def unknown(self, commits: Sequence[PendingCommit], error: CommitStateUnknown) -> None:
         self.known.extend((commit, Unknown(error)) for commit in commits)
 
-    def refuse(self, commit: PendingCommit, error: Exception, metadata: TableMetadata) -> None:
-        """Note that no swap of this group carried a commit. But its change may be here for the second time, and its
-        snapshots may have expired since the first: where `metadata`, the table as it is, does not prove that they have
-        not, the answer waits for `answer_unproved`."""
-        outcome = refused_at_once(commit.change.identity, error, metadata)
+    def refuse(self, commit: PendingCommit, error: Exception, base: TableVersion) -> None:
+        """Note that no swap of this group carried a commit. But its change may be here for the second time: its
+        snapshots may have expired since the first, or its first swap may still be under way. Where `base`, the table as
+        it is, does not exclude that, the answer waits for `answer_unproved`."""
+        outcome = refused_at_once(commit.change.identity, error, base, self._sources.sent, self._commits)
         if outcome is None:
-            self._unproved.append((commit, error, metadata))
+            self._unproved.append((commit, error, base))
         else:
             self.add(commit, outcome)
+
+    def to_exclude(self) -> list[PendingCommit]:
+        """The refused commits that may still come into the table, unless a swap that compares atomically excludes
+        it."""
+        return [
+            commit
+            for commit, _, base in self._unproved
+            if doubt_of_swaps(commit.change.identity, base, self._sources.sent, group=self._commits) is not None
+            and self._sources.sent.can_be_excluded(commit.change.identity, self._commits)
+        ]
+
+    def excluded(self, base: TableVersion) -> None:
+        """Such a swap made `base` of the table: no swap from before it can be made any more, so `base` tells all."""
+        self._unproved = [(commit, error, base) for commit, error, _ in self._unproved]
 
     def fail_unsent(
         self, refused: Sequence[tuple[PendingCommit, Exception]], error: Exception
     ) -> list[tuple[PendingCommit, Outcome]]:
         """Note that the group ended with `error` before a swap carried these commits, each with its own reason. Returns
         their outcomes. Unknown for one that was sent all the same: a defect kept its outcome from being noted."""
-        already_committed = AlreadyCommitted(self._name, self._sources)
+        already_committed = AlreadyCommitted(self._name, self._sources, self._commits)
         outcomes: list[tuple[PendingCommit, Outcome]] = [
             (
                 commit,
@@ -94,9 +114,9 @@ class GroupOutcomes:
         """Answer the refused callers whose failure the table as it is does not prove. That reads older metadata files,
         so it is done when the lock is given back and the others are answered."""
         unproved, self._unproved = self._unproved, []
-        already_committed = AlreadyCommitted(self._name, self._sources)
-        for commit, error, metadata in unproved:
-            outcome = already_committed.failed_or_unknown(commit.change.identity, error, metadata)
+        already_committed = AlreadyCommitted(self._name, self._sources, self._commits)
+        for commit, error, base in unproved:
+            outcome = already_committed.failed_or_unknown(commit.change.identity, error, base)
             self.add(commit, outcome)
             self._answer_one(commit, outcome)
 

@@ -11,13 +11,14 @@ from iceberg_hms.coordinator.protocol.already_committed import LookupSources
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.group_figures import GroupFigures
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
+from iceberg_hms.coordinator.protocol.group_lock import GroupLock
 from iceberg_hms.coordinator.protocol.group_outcomes import GroupOutcomes
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Outcome
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,6 @@ class GroupResult:
 
     hints: for the next group. answered_at: when its callers began to be answered, by `Runtime.now()`.
     behind_foreign_writer: as `HeldLock` says of the lock that the group had; False without one.
-    left_seconds: for how long its lock is left, since its swap may still be made; 0: it was given back.
     replaced_lists: clients' lists that the landed metadata names no more.
     landed: the attempts that landed, in order; more than one if the group was sent in parts.
     """
@@ -47,7 +47,6 @@ class GroupResult:
     hints: TableHints
     answered_at: float
     behind_foreign_writer: bool
-    left_seconds: float
     replaced_lists: Sequence[str]
     landed: Sequence[CommitAttempt]
 
@@ -66,6 +65,7 @@ class GroupContext:
     files: GroupFiles
     figures: GroupFigures
     moves: Moves
+    lock: GroupLock
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class GroupProgress:
     waiting: the commits that the next attempt carries, in the order in which they came.
     attempt: built, and not yet sent, abandoned or landed.
     under_lock: the table as it was last read under the lock.
-    highest_number_seen: readers may have seen sequence numbers up to this one, under snapshot ids that come again.
+    swaps: all that it sent.
     lost_a_lock: a metastore that answers too slowly for a short lease must not cost the group one lock after the other.
     contested: the table was not where it was expected when the lock was acquired.
     The others: as `GroupResult` and its hints have them.
@@ -83,15 +83,19 @@ class GroupProgress:
 
     waiting: list[PendingCommit]
     attempt: CommitAttempt | None = None
-    under_lock: TableMetadata | None = None
-    highest_number_seen: int = 0
+    under_lock: TableVersion | None = None
+    swaps: list[SentSwap] = field(default_factory=list)
     lost_a_lock: bool = False
     contested: bool = False
     behind_foreign_writer: bool = False
     last_location: str | None = None
-    left_seconds: float = 0.0
     replaced_lists: list[str] = field(default_factory=list)
     landed: list[CommitAttempt] = field(default_factory=list)
+
+    @property
+    def highest_number_seen(self) -> int:
+        """Readers may have seen sequence numbers up to this one, under snapshot ids that come again."""
+        return max((swap.last_sequence_number for swap in self.swaps if swap.was_visible), default=0)
 
 
 def drop_withdrawn(group: GroupContext, progress: GroupProgress) -> None:
@@ -114,13 +118,6 @@ def fail_unsent(group: GroupContext, progress: GroupProgress, error: Exception) 
     refused = [*((commit, error) for commit in progress.waiting), *group.refusals.verdicts()]
     progress.waiting = []
     return group.outcomes.fail_unsent(refused, error)
-
-
-def proved_absent(group: GroupContext, attempt: CommitAttempt) -> None:
-    """The swap of an attempt was not made, and cannot be made any more."""
-    group.sources.sent.proved_absent(attempt.carried_ids)
-    for commit in attempt.commits:
-        commit.proved_absent()
 
 
 def send_next(group: GroupContext, progress: GroupProgress, part: list[PendingCommit]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.errors import CommitFailed, CommitStateUnknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,14 @@ class Unknown:
 Outcome = Committed | Failed | Unknown
 
 
-def broke_off(name: TableName, error: Exception) -> CommitStateUnknown:
+def reason_to_refuse(name: TableName, error: BaseException) -> Exception:
+    """The error for callers whose commit was ended by `error` before it was sent. What ends threads and tasks, such as
+    SystemExit or asyncio.CancelledError, must not end theirs."""
+    if isinstance(error, Exception):
+        return error
+    return CommitFailed(f"a commit to {name} broke off before it was sent: {error.__class__.__name__}: {error}")
+
+
+def broke_off(name: TableName, error: BaseException) -> CommitStateUnknown:
     """The error for callers whose commit a defect of ours interrupted, so that nobody knows what became of it."""
     return CommitStateUnknown(f"a commit to {name} broke off: {error.__class__.__name__}: {error}")

@@ -17,7 +17,7 @@ However we know that the swap was made, it counts only if the lock covered it: o
 may have swapped over it, or be about to. Then we acquire the lock again, behind that writer, and look at the table.
 
 A swap that only its lock protects, and whose outcome is still unknown at the end, may yet be made over later commits.
-So its lock is not released, but left to its lease (`may_still_land`).
+So its lock is not released, but left to its lease.
 
 `SwapResolution` raises nothing: once a swap was sent, not even a defect of ours may turn "unknown" into "failed".
 """
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import (
@@ -45,9 +45,13 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, check_s
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired, sending_under
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.protocol.status_checks import status_checks, status_checks_while_pending
+from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire
 from iceberg_hms.errors import CompareAndSwapUnproven, IcebergHmsError, LockLost
 
 logger = logging.getLogger(__name__)
+
+#: How long the callers of a swap whose lock was lost wait for it to be taken again; then they hear "unknown".
+_CALLERS_WAIT_SECONDS: Final = 10.0
 
 
 def send_swap(ports: CommitPorts, attempt: CommitAttempt, lock: HeldLock, overdue: Callable[[], None]) -> SwapAnswer:
@@ -70,7 +74,7 @@ def send_swap(ports: CommitPorts, attempt: CommitAttempt, lock: HeldLock, overdu
         return Unanswered(error)
 
 
-class SentSwap(Protocol):
+class ResolvableSwap(Protocol):
     """A swap that was sent, of a table (`TableSwap`) or a view."""
 
     @property
@@ -129,7 +133,7 @@ class SwapResolution:
         self,
         ports: CommitPorts,
         settings: Settings,
-        swap: SentSwap,
+        swap: ResolvableSwap,
         lock: HeldLock,
         *,
         overdue: Callable[[], None],
@@ -140,9 +144,17 @@ class SwapResolution:
         self._name = swap.name
         self._lock = lock
         self._overdue = overdue
+        #: For how long the lock stays, since the swap may still be made; 0: it may be given back.
+        self.left_seconds = 0.0
 
     def resolve(self, answer: SwapAnswer) -> CommitStatus:
         """SUCCESS: it is in the table, and the lock covered it. FAILURE: proved, it is not, and never will be."""
+        found = self._found(answer)
+        if isinstance(answer, Unanswered) and not answer.atomic and found is CommitStatus.UNKNOWN:
+            self.left_seconds = leave_locks_to_expire(self._ports, self._name, [self._lock])
+        return found
+
+    def _found(self, answer: SwapAnswer) -> CommitStatus:
         try:
             match answer:
                 case Swapped():
@@ -188,22 +200,30 @@ class SwapResolution:
     def _look_after_lock_loss(self) -> CommitStatus:
         # Where no reaper runs our own entry may still be there, and would stand in our way.
         self._lock.release()
-        wait = max(self._lock.lease_seconds, self._settings.lock_timeout_ms / 1000)
-        try:
-            # What was sent may still be under way: with an expected value, if the lock that we lost asked for that.
-            again = self._ports.lock.acquire(
-                self._name,
-                wait_seconds=wait,
-                request=self._ports.runtime.uuid(),
-                use=LockUse.CAS if self._lock.exclusive and self._lock.require_cas else LockUse.BLIND,
-            )
-        except IcebergHmsError as error:
-            logger.warning("the lock of %s could not be taken again: %s", self._name, error)
+        longest = max(self._lock.lease_seconds, self._settings.lock_timeout_ms / 1000)
+        again = self._acquire_again(min(longest, _CALLERS_WAIT_SECONDS))
+        if again is None:
+            self._overdue()
+            again = self._acquire_again(longest)
+        if again is None:
             return CommitStatus.UNKNOWN
         try:
             return self._look(could_still_land=True)
         finally:
             again.release()
+
+    def _acquire_again(self, wait_seconds: float) -> HeldLock | None:
+        try:
+            # What was sent may still be under way: with an expected value, if the lock that we lost asked for that.
+            return self._ports.lock.acquire(
+                self._name,
+                wait_seconds=wait_seconds,
+                request=self._ports.runtime.uuid(),
+                use=LockUse.CAS if self._lock.exclusive and self._lock.require_cas else LockUse.BLIND,
+            )
+        except IcebergHmsError as error:
+            logger.warning("The lock of %s could not be taken again: %s", self._name, error)
+            return None
 
     def _look_until_seen(self, *, atomic: bool) -> CommitStatus:
         for _ in status_checks(self._ports.runtime, self._settings):
@@ -233,8 +253,3 @@ class SwapResolution:
         if found is CommitStatus.FAILURE and could_still_land and not (atomic and current != base):
             return CommitStatus.UNKNOWN
         return found
-
-
-def may_still_land(answer: SwapAnswer, found: CommitStatus) -> bool:
-    """Whether a swap may yet be made over what others commit, once its lock is released."""
-    return isinstance(answer, Unanswered) and not answer.atomic and found is CommitStatus.UNKNOWN

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, TableName
 from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
+from iceberg_hms.coordinator.protocol.interrupts import wait_after_interrupt
 from iceberg_hms.errors import CommitStateUnknown
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def leave_locks_to_expire(ports: CommitPorts, name: TableName, locks: Sequence[H
 def run_with_caller_timeout(ports: CommitPorts, name: TableName, what: str, operation: Callable[[], Result]) -> Result:
     """Run an operation on a thread of its own, so that its caller can leave when it is overdue. Raises what the
     operation raises, or CommitStateUnknown when it is overdue; the operation goes on then. what: it is, for messages.
+    After Ctrl-C the caller waits as `wait_after_interrupt` does: the operation may have been sent.
     """
     settled = ports.runtime.event()
     results: list[Result] = []
@@ -81,11 +83,14 @@ def run_with_caller_timeout(ports: CommitPorts, name: TableName, what: str, oper
         settled.set()
 
     try:
-        ports.runtime.spawn(what, run)
-    except Exception as error:  # noqa: BLE001 - without a thread the caller cannot leave early; nothing else changes
-        logger.warning("The %s is made without a thread of its own: %s", what, error)
-        run()
-    settled.wait()
+        try:
+            ports.runtime.spawn(what, run)
+        except Exception as error:  # noqa: BLE001 - without a thread the caller cannot leave early; nothing else changes
+            logger.warning("The %s is made without a thread of its own: %s", what, error)
+            run()
+        settled.wait()
+    except KeyboardInterrupt as interrupt:
+        wait_after_interrupt(settled, interrupt, what)
     if unknown:
         raise unknown[0]
     if errors:

@@ -37,8 +37,8 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
     send_with_cas,
     was_made,
 )
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
-from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution
+from iceberg_hms.coordinator.protocol.unanswered_swaps import run_with_caller_timeout
 from iceberg_hms.coordinator.view_ports import ViewPointer
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -168,8 +168,6 @@ class ViewOperations:
                 status = resolution.resolve(answer)
                 if status is CommitStatus.SUCCESS:
                     return LoadedView(name, swap.location, metadata)
-                if may_still_land(answer, status):
-                    leave_locks_to_expire(self._ports, name, locks)
                 is_refused = isinstance(answer, Refused) and not answer.conflict
                 if status is CommitStatus.UNKNOWN or is_refused:
                     unchanged = status is CommitStatus.FAILURE
@@ -321,7 +319,7 @@ class ViewOperations:
 
 
 class ViewSwap:
-    """swap_outcome.SentSwap of one attempt to commit to a view: from `base` to the metadata file at `location`."""
+    """swap_outcome.ResolvableSwap of one attempt to commit to a view: `base` is replaced by the file at `location`."""
 
     def __init__(self, pointer: ViewPointer, base: ViewBase, location: str, metadata: ViewMetadata) -> None:
         self._pointer = pointer

@@ -14,6 +14,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import CommitPorts, TableName, ThreadEvent
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
@@ -28,6 +29,7 @@ _WITHDRAWAL_SECONDS: Final = 0.1
 class CommitQueue:
     """The commits that wait for one table.
 
+    sent: the swaps of this process: nothing is sent while one may be made over it.
     mutex: guards all queues of a coordinator; `add` and `commits` are called with it.
     end: called with the mutex when the worker finds the queue empty; no commit is added afterwards.
     """
@@ -38,6 +40,7 @@ class CommitQueue:
         ports: CommitPorts,
         settings: Settings,
         states: TableStates,
+        sent: SentSwaps,
         mutex: AbstractContextManager[Any],
         end: Callable[[], None],
     ) -> None:
@@ -45,6 +48,7 @@ class CommitQueue:
         self._ports = ports
         self._settings = settings
         self._states = states
+        self._sent = sent
         self._mutex = mutex
         self._end = end
         #: Each with its size in bytes.
@@ -112,7 +116,7 @@ class CommitQueue:
                 commits, now = self.commits(), runtime.now()
                 due = priority.answers_due(commits, now)
                 priority_wait = priority.seconds_to_wait(commits, now)
-                wait = max(priority_wait, _seconds_blocked(commits, now, state.blocked_until))
+                wait = max(priority_wait, _seconds_blocked(commits, now, self._sent.blocked_until(self._name)))
                 if wait <= 0:
                     # In the same critical section: a commit that arrives after this check must not overtake one with
                     # retry priority.

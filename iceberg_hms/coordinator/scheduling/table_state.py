@@ -23,10 +23,7 @@ TABLES_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class TableState:
-    """The memory of one table's worker. Only that worker changes it.
-
-    blocked_until: send nothing before, by `Runtime.now()`: the last group's swap may still be made.
-    """
+    """The memory of one table's worker. Only that worker changes it."""
 
     hints: TableHints
     retry_priority: RetryPriority
@@ -34,7 +31,6 @@ class TableState:
     own_files: RecentOwnFiles
     replaced_lists: ReplacedLists
     batching_window: BatchingWindow
-    blocked_until: float = 0.0
 
 
 class TableStates:

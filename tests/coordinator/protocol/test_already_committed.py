@@ -7,11 +7,12 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources, refused_at_once
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap, SentSwaps
 from iceberg_hms.errors import (
     CommitStateUnknown,
     InvalidInput,
@@ -39,7 +40,17 @@ LATE = LockNotAcquired("late")
 
 
 def table(_=NAME):
-    return TableMetadata.parse(TableMetadata(documents.raw(snapshots=[documents.snapshot(10, 1, 1_000)])).to_bytes())
+    metadata = TableMetadata.parse(
+        TableMetadata(documents.raw(snapshots=[documents.snapshot(10, 1, 1_000)])).to_bytes()
+    )
+    return TableVersion(Pointer(NAME, "file:/t/m.json", None, {}, None), metadata)
+
+
+def raising(error):
+    def load(_):
+        raise error
+
+    return load
 
 
 def unread(location):
@@ -68,16 +79,17 @@ def test_a_change_that_the_table_as_it_was_read_has_did_not_fail_whatever_it_is_
     def load(name):
         raise AssertionError(f"{name} was read already")
 
-    for metadata, ids in ((table(), (10,)), (table(), (9,))):
-        outcome = lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=ids), LATE, metadata)
+    for base, ids in ((table(), (10,)), (table(), (9,))):
+        outcome = lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=ids), LATE, base)
         assert isinstance(outcome, Unknown if ids == (10,) else Failed)
 
 
 def test_what_is_not_known_is_never_turned_into_a_failure():
     unknown = CommitStateUnknown("perhaps")
     assert lookup(table).failed_or_unknown(ChangeIdentity(), unknown) == Unknown(unknown)
-    assert refused_at_once(ChangeIdentity(), unknown, table()) == Unknown(unknown)
-    assert refused_at_once(ChangeIdentity(), LATE, table()) == Failed(LATE)
+    sent = SentSwaps(ThreadRuntime())
+    assert refused_at_once(ChangeIdentity(), unknown, table(), sent) == Unknown(unknown)
+    assert refused_at_once(ChangeIdentity(), LATE, table(), sent) == Failed(LATE)
 
 
 def test_a_defect_while_looking_leaves_a_doubt():
@@ -102,10 +114,7 @@ def test_a_table_that_cannot_be_looked_at_leaves_a_doubt(failure):
     ("failure", "error"), [(MetastoreUnavailable("down"), MetastoreUnavailable("down")), (LATE, NoSuchTable(NAME))]
 )
 def test_a_client_gets_its_proved_failure_if_the_metastore_is_down_or_its_table_is_gone(failure, error):
-    def load(name):
-        raise error
-
-    assert lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=(10,)), failure) == Failed(failure)
+    assert lookup(raising(error)).failed_or_unknown(ChangeIdentity(snapshot_ids=(10,)), failure) == Failed(failure)
 
 
 def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
@@ -344,6 +353,7 @@ def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, 
     if replaced:
         harness.create()
     # A server that began after mine was made cannot know what its predecessor sent.
+    harness.begin_now()
     with pytest.raises(CommitStateUnknown, match=r"whether the change was committed before"):
         harness.commit(mine)
     long_running(harness)
@@ -376,8 +386,23 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
     harness.lock.table.reap(NAME)
     harness.runtime.skipped += harness.lock.short_lease_seconds
     harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
-    with pytest.raises(CommitStateUnknown, match="dropped or renamed"):
+    with pytest.raises(CommitStateUnknown, match="a swap with it was sent"):
         harness.commit(mine)
+
+
+@pytest.mark.parametrize("made_by", ["its snapshot", "its job's key"])
+def test_a_change_of_this_process_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_failed(made_by):
+    """a job's swap is sent, and nobody answers | it lands | the table is dropped | the job runs again"""
+    sent_swaps = SentSwaps(ThreadRuntime())
+    carries = frozenset([7]) if made_by == "its snapshot" else frozenset(["job"])
+    sent_swaps.send(SentSwap(NAME, "file:/t/m.json", carries=carries), [])
+    sources = LookupSources(raising(NoSuchTable(NAME)), nowhere, unread, sent_swaps)
+    again = ChangeIdentity(snapshot_ids=(7 if made_by == "its snapshot" else 8,), idempotency_key="job")
+    outcome = AlreadyCommitted(NAME, sources).failed_or_unknown(again, NoSuchTable(NAME))
+    assert isinstance(outcome, Unknown)
+    another = ChangeIdentity(snapshot_ids=(9,), idempotency_key="another job")
+    outcome = AlreadyCommitted(NAME, sources).failed_or_unknown(another, NoSuchTable(NAME))
+    assert isinstance(outcome, Failed)
 
 
 @pytest.mark.parametrize("trouble", ["nobody can look", "nobody is to look", "no uuid"])
@@ -448,7 +473,7 @@ def test_a_group_looks_for_its_missing_table_once_for_all_its_changes(harness, r
     if not in_time:
         harness.pointer.look_ups.extend([partial(harness.runtime.sleep, 11.0)] * 16)
     began = harness.runtime.now()
-    harness.group(*members)
+    harness.group(*members, began_now=True)
     assert all(isinstance(member.outcome, Unknown) for member in members)
     assert harness.pointer.calls.count(("databases", TableName("", ""))) <= 2
     assert harness.runtime.now() - began < 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes.change import Manifests, StagedChange
+from iceberg_hms.coordinator.ports import Unanswered
 from iceberg_hms.coordinator.protocol.build_attempt import (
     REMEMBERED_SECONDS,
     begin_staging,
@@ -12,11 +13,13 @@ from iceberg_hms.coordinator.protocol.build_attempt import (
     load_remembered,
     load_table,
 )
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.group_progress import GroupProgress, TableHints
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
-from tests.coordinator.harness import Harness, append, set_properties
+from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.protocol.test_group_progress import context
 
 WRONG_UUID = {"type": "assert-table-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}
@@ -81,7 +84,9 @@ def test_what_is_built_is_on_disk_and_carries_what_waits(harness: Harness) -> No
 
 def test_numbers_that_readers_may_have_seen_are_not_assigned_again(harness: Harness) -> None:
     commits = harness.members(append("file:/a", snapshot_id=1))
-    group, progress = context(harness, commits), GroupProgress(list(commits), highest_number_seen=7)
+    answer = Unanswered(TimeoutError(), atomic=True)
+    seen = SentSwap(NAME, "file:/base", last_sequence_number=7, answer=answer, status=CommitStatus.FAILURE)
+    group, progress = context(harness, commits), GroupProgress(list(commits), swaps=[seen])
     base = load_table(group)
     build_attempt(group, progress, base, begin_staging(group, progress, base))
     assert progress.attempt is not None

@@ -8,6 +8,7 @@ import pytest
 
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
@@ -31,6 +32,7 @@ class Group:
             written=("file:/m.json", "file:/list"),
             staged_files=("file:/own-0", "file:/own-1"),
         )
+        self.swap = self.attempt.swap(fences=True)
         self.files = GroupFiles()
         self.files.staged({commit: [f"file:/own-{number}"] for number, commit in enumerate(self.commits)})
         self.report = CommitReport(NAME, "file:/m.json", base.metadata)
@@ -74,7 +76,7 @@ def test_an_attempt_that_no_swap_carried_goes_and_its_commits_files_stay_for_the
 
 
 def test_what_a_refused_swap_carried_stays_even_where_the_commit_failed(group: Group) -> None:
-    group.files.refused(group.attempt)
+    group.files.sending(group.swap)
     group.files.never_sent(group.attempt)
     assert group.left(FAILED, FAILED) == ["file:/half", "file:/list", "file:/m.json", "file:/own-0", "file:/own-1"]
 
@@ -105,7 +107,7 @@ def test_what_a_commit_wrote_that_only_moved_a_ref_in_the_end_stays(group: Group
 
 def test_a_manifest_that_the_landed_attempt_no_longer_needs_goes(group: Group) -> None:
     group.files.wrote({group.commits[0]: ["file:/half", "file:/own-0"]})
-    group.files.sending(group.attempt)
+    group.files.sending(group.swap)
     group.files.landed(group.attempt)
     left = group.left(group.committed(0), group.committed(1))
     assert left == ["file:/list", "file:/m.json", "file:/own-0", "file:/own-1"]
@@ -114,11 +116,21 @@ def test_a_manifest_that_the_landed_attempt_no_longer_needs_goes(group: Group) -
 def test_a_manifest_that_a_refused_swap_carried_stays_though_the_next_one_landed_without_it(group: Group) -> None:
     group.files.wrote({group.commits[0]: ["file:/half"]})
     first = replace(group.attempt, staged_files=(*group.attempt.staged_files, "file:/half"))
-    group.files.sending(first)
-    group.files.refused(first)
-    group.files.sending(group.attempt)
+    group.files.sending(first.swap(fences=True))
+    group.files.sending(group.swap)
     group.files.landed(group.attempt)
     assert "file:/half" in group.left(group.committed(0), group.committed(1))
+
+
+def test_what_a_swap_carried_that_was_not_sent_goes(group: Group) -> None:
+    """The lock was lost before."""
+    group.files.wrote({group.commits[0]: ["file:/half"]})
+    unsent = replace(group.attempt, staged_files=(*group.attempt.staged_files, "file:/half")).swap(fences=True)
+    group.files.sending(unsent)
+    unsent.status = CommitStatus.FAILURE
+    group.files.sending(group.swap)
+    group.files.landed(group.attempt)
+    assert "file:/half" not in group.left(group.committed(0), group.committed(1))
 
 
 def test_a_manifest_of_a_commit_that_another_group_may_have_landed_stays(group: Group) -> None:
@@ -135,7 +147,7 @@ def test_a_manifest_that_the_landed_snapshot_lists_stays_whatever_the_change_say
     group.harness.files.write(listed, b"x")
     attempt = replace(group.attempt, metadata=metadata)
     group.files.wrote({group.commits[0]: [listed, "file:/half"]})
-    group.files.sending(attempt)
+    group.files.sending(attempt.swap(fences=True))
     group.files.landed(attempt)
     assert "file:/half" not in group.left(group.committed(0), group.committed(1))
     assert listed in group.harness.files.locations()
@@ -146,6 +158,6 @@ def test_nothing_is_deleted_if_the_landed_snapshot_cannot_be_read(group: Group) 
     attempt = replace(group.attempt, metadata=group.harness.metadata())
     group.harness.manifests.lists.clear()
     group.files.wrote({group.commits[0]: ["file:/half"]})
-    group.files.sending(attempt)
+    group.files.sending(attempt.swap(fences=True))
     group.files.landed(attempt)
     assert "file:/half" in group.left(group.committed(0), group.committed(1))

@@ -11,6 +11,7 @@ from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.group_outcomes import GroupOutcomes
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.coordinator.protocol.usage import Usage
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, RequirementFailed
 from tests.coordinator.harness import NAME, Harness, append
@@ -48,7 +49,7 @@ def test_a_commit_that_is_held_back_has_its_outcome_and_its_caller_waits(harness
     commits = harness.members(append("file:/a"))
     outcomes, heard = outcomes_of(harness, commits, held_back=True), []
     commits[0].when_settled(lambda: heard.append(1))
-    outcomes.refuse(commits[0], RequirementFailed("x", "y"), harness.metadata())
+    outcomes.refuse(commits[0], RequirementFailed("x", "y"), harness.version())
     outcomes.answer(harness.runtime, Usage())
     assert isinstance(commits[0].outcome, Failed)
     assert heard == []
@@ -62,7 +63,7 @@ def test_a_refusal_that_the_table_at_hand_does_not_prove_is_answered_after_the_o
     commits = harness.members(mine, append("file:/x"))
     outcomes = outcomes_of(harness, commits)
     for commit in commits:
-        outcomes.refuse(commit, CommitConflict("moved"), harness.metadata())
+        outcomes.refuse(commit, CommitConflict("moved"), harness.version())
     assert [commit for commit, _ in outcomes.known] == commits[1:]
     outcomes.answer(harness.runtime, Usage())
     assert commits[0].outcome is None
@@ -74,7 +75,7 @@ def test_a_refusal_that_the_table_at_hand_does_not_prove_is_answered_after_the_o
 
 def test_a_commit_that_was_sent_is_never_failed_by_the_end_of_its_group(harness: Harness) -> None:
     was_sent, waits = commits = harness.members(append("file:/a"), append("file:/b"))
-    assert was_sent.take_for_swap()
+    assert was_sent.take(SentSwap(NAME, "file:/base"))
     outcomes = outcomes_of(harness, commits)
     error, own = ValueError("a defect"), CommitConflict("refused alone")
     settled = outcomes.fail_unsent([(was_sent, own), (waits, own)], error)
@@ -88,7 +89,7 @@ def test_a_commit_that_was_sent_is_never_failed_by_the_end_of_its_group(harness:
 def test_callers_of_an_overdue_swap_are_answered_although_the_group_goes_on(harness: Harness) -> None:
     known, carried = commits = harness.members(append("file:/a"), append("file:/b"))
     outcomes = outcomes_of(harness, commits)
-    outcomes.refuse(known, CommitConflict("moved"), harness.metadata())
+    outcomes.refuse(known, CommitConflict("moved"), harness.version())
     outcomes.answer_early()
     assert isinstance(known.outcome, Failed)
     assert carried.outcome is None

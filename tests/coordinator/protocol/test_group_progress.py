@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from iceberg_hms.coordinator.ports import Refused
+from iceberg_hms.coordinator.ports import Refused, Unanswered
 from iceberg_hms.coordinator.protocol.build_attempt import begin_staging, build_attempt, load_table
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.group_figures import GroupFigures
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
+from iceberg_hms.coordinator.protocol.group_lock import GroupLock
 from iceberg_hms.coordinator.protocol.group_outcomes import GroupOutcomes
 from iceberg_hms.coordinator.protocol.group_progress import (
     GroupContext,
@@ -13,13 +15,13 @@ from iceberg_hms.coordinator.protocol.group_progress import (
     abandon,
     drop_withdrawn,
     fail_unsent,
-    proved_absent,
     send_next,
 )
 from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Failed
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.errors import CommitConflict, MetastoreRefused
 from tests.coordinator.harness import NAME, Harness, append
 
@@ -41,6 +43,7 @@ def context(harness: Harness, commits: list[PendingCommit]) -> GroupContext:
         GroupFiles(),
         figures,
         Moves(harness.ports, NAME),
+        GroupLock(harness.runtime, NAME, commits, ()),
     )
 
 
@@ -79,25 +82,24 @@ def test_what_was_never_sent_fails_and_waits_no_more() -> None:
     assert fail_unsent(group, progress, error) == []
 
 
-def test_a_swap_that_is_proved_absent_lets_its_callers_leave_and_is_forgotten() -> None:
-    harness = Harness()
-    group, progress, commits = begun(harness, 1)
-    base = load_table(group)
-    build_attempt(group, progress, base, begin_staging(group, progress, base))
-    assert progress.attempt is not None
-    group.sources.sent.sending(progress.attempt.carried_ids)
-    assert commits[0].take_for_swap()
-    assert not commits[0].withdraw()
-    proved_absent(group, progress.attempt)
-    assert not group.sources.sent.carried(commits[0].change.identity)
-    assert commits[0].withdraw()
+def test_the_next_number_is_beyond_those_of_swaps_that_readers_may_have_seen() -> None:
+    answers = [Unanswered(TimeoutError()), Refused(True, MetastoreRefused("moved")), Unanswered(TimeoutError())]
+    found = [CommitStatus.FAILURE, CommitStatus.FAILURE, CommitStatus.UNKNOWN]
+    swaps = [
+        SentSwap(NAME, "file:/base", last_sequence_number=number, answer=answer, status=status)
+        for number, answer, status in zip((5, 6, 7), answers, found, strict=True)
+    ]
+    assert GroupProgress([], swaps=swaps).highest_number_seen == 5
+    assert GroupProgress([]).highest_number_seen == 0
+    unsent = SentSwap(NAME, "file:/base", last_sequence_number=9, status=CommitStatus.FAILURE)
+    assert GroupProgress([], swaps=[*swaps, unsent]).highest_number_seen == 5
 
 
 def test_what_was_set_aside_is_refused_when_nothing_is_sent_next() -> None:
     harness = Harness()
     group, progress, commits = begun(harness, 1)
     refused = Refused(False, MetastoreRefused("value too long"))
-    progress.under_lock = harness.metadata()
+    progress.under_lock = harness.version()
     assert send_next(group, progress, group.refusals.refused(commits, refused.error))
     assert progress.waiting == commits
     assert not send_next(group, progress, group.refusals.refused(commits, refused.error))

@@ -6,10 +6,11 @@ import pytest
 
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap, SentSwaps
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired, LockUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.runtime import ThreadRuntime
@@ -17,6 +18,7 @@ from tests.coordinator.harness import NAME, Harness, append
 
 CHANGE = from_request([], [{"action": "set-properties", "updates": {"a": "b"}}])
 REPORT = object()
+SWAP = SentSwap(NAME, "file:/base")
 
 
 def member(wait_seconds: float = 30.0) -> PendingCommit:
@@ -57,7 +59,7 @@ def test_a_waiting_member_is_withdrawn_when_its_time_is_over():
     with pytest.raises(LockNotAcquired, match="nothing was sent"):
         late.wait()
     assert late.withdrawn
-    assert not late.take_for_swap(), "no swap may carry it any more"
+    assert not late.take(SWAP), "no swap may carry it any more"
     late.settle(Committed(REPORT))
     with pytest.raises(LockNotAcquired):
         late.wait()
@@ -65,7 +67,7 @@ def test_a_waiting_member_is_withdrawn_when_its_time_is_over():
 
 def test_a_member_that_was_sent_waits_for_its_outcome_however_long():
     sent = member(0.0)
-    assert sent.take_for_swap()
+    assert sent.take(SWAP)
     answers = []
     caller = threading.Thread(target=lambda: answers.append(sent.wait()))
     caller.start()
@@ -102,9 +104,11 @@ def test_a_refusal_is_kept_from_its_caller_no_longer_than_that_waits():
 
 
 def test_a_member_that_is_proved_absent_may_leave_again():
-    back = member(0.0)
-    assert back.take_for_swap()
-    back.proved_absent()
+    back, swap = member(0.0), SentSwap(NAME, "file:/base")
+    assert back.take(swap)
+    assert back.sent
+    swap.status = CommitStatus.FAILURE
+    assert not back.sent
     with pytest.raises(LockNotAcquired):
         back.wait()
 

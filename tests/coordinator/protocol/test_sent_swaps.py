@@ -1,13 +1,22 @@
 """What a process remembers of the swaps that it sent."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
+from iceberg_hms.coordinator.ports import Refused, Swapped, Unanswered
 from iceberg_hms.coordinator.protocol import sent_swaps
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap, SentSwaps, carried_by
+from iceberg_hms.errors import MetastoreRefused
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.runtime import ThreadRuntime
+from tests.coordinator import documents
+from tests.coordinator.harness import NAME
 
+REFUSED = Refused(True, MetastoreRefused("moved"))
 START = 1_700_000_000_000
 
 
@@ -36,27 +45,145 @@ def sent(runtime: HandRuntime) -> SentSwaps:
     return SentSwaps(runtime)
 
 
-def change(*ids: int, timestamp_ms: int | None = START) -> ChangeIdentity:
-    return ChangeIdentity(snapshot_ids=ids, client_base=ClientBase(timestamp_ms=timestamp_ms))
+def change(*ids: int, timestamp_ms: int | None = START, key: str | None = None) -> ChangeIdentity:
+    return ChangeIdentity(snapshot_ids=ids, client_base=ClientBase(timestamp_ms=timestamp_ms), idempotency_key=key)
 
 
-def test_a_swap_that_was_sent_may_have_been_made_until_it_is_proved_absent(sent: SentSwaps) -> None:
-    assert not sent.carried(change(7))
-    sent.sending([7, 8])
-    assert sent.carried(change(6, 7))
-    sent.proved_absent([7, 8])
-    assert not sent.carried(change(7, 8))
-    sent.proved_absent([7])
-    assert not sent.carried(change(7))
+def own(*ids: int, key: str | None = None) -> ChangeIdentity:
+    """A change whose snapshot ids this process chose."""
+    return ChangeIdentity(snapshot_ids=ids, idempotency_key=key)
 
 
-def test_of_two_swaps_that_carried_a_snapshot_both_must_be_proved_absent(sent: SentSwaps) -> None:
-    sent.sending([7])
-    sent.sending([7])
-    sent.proved_absent([7])
-    assert sent.carried(change(7))
-    sent.proved_absent([7])
-    assert not sent.carried(change(7))
+TABLE = TableMetadata(documents.raw())
+
+
+class Process:
+    """One that sends swaps of a table at `location`."""
+
+    def __init__(self, sent: SentSwaps) -> None:
+        self.sent = sent
+        self.location = "file:/m/0"
+
+    def send(self, identity: ChangeIdentity, *, fences: bool = True) -> SentSwap:
+        swap = SentSwap(NAME, self.location, fences, carried_by(identity), uuid=TABLE.uuid)
+        assert self.sent.send(swap, [])
+        return swap
+
+    def land(self, swap: SentSwap) -> None:
+        self.sent.settle(swap, CommitStatus.SUCCESS, Swapped())
+        self.location = f"{swap.base}+"
+
+    def is_doubtful(self, identity: ChangeIdentity, *, moment: int | None = None) -> bool:
+        return self.sent.doubt(identity, self.location, TABLE, moment=moment) is not None
+
+
+@pytest.fixture
+def process(sent: SentSwaps) -> Process:
+    return Process(sent)
+
+
+def test_a_change_is_doubtful_until_the_swap_that_carried_it_is_proved_absent(process: Process) -> None:
+    assert not process.is_doubtful(own(7))
+    swap = process.send(own(7, 8))
+    assert process.is_doubtful(own(6, 7))
+    process.sent.settle(swap, CommitStatus.FAILURE, REFUSED)
+    assert not process.is_doubtful(own(7, 8))
+
+
+def test_of_two_swaps_that_carried_a_change_both_must_be_proved_absent(process: Process) -> None:
+    swaps = [process.send(own(7)), process.send(own(7))]
+    process.sent.settle(swaps[0], CommitStatus.FAILURE, REFUSED)
+    assert process.is_doubtful(own(7))
+    process.sent.settle(swaps[1], CommitStatus.FAILURE, REFUSED)
+    assert not process.is_doubtful(own(7))
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A commit of snapshot 7 in a queue."""
+
+    waits: bool = True
+    carries: frozenset[int | str] = frozenset([7])
+
+    def take(self, _swap: SentSwap) -> bool:
+        return self.waits
+
+
+@pytest.mark.parametrize("fences", [False, True])
+def test_an_unanswered_swap_is_over_when_the_table_has_left_its_base_where_that_is_compared(
+    process: Process, fences: bool
+) -> None:
+    process.sent.settle(process.send(own(7), fences=fences), CommitStatus.UNKNOWN, Unanswered(TimeoutError()))
+    assert process.is_doubtful(own(7))
+    assert process.sent.can_be_excluded(own(7)) is fences
+    before = process.sent.moment()
+    process.land(process.send(own(8)))
+    assert process.is_doubtful(own(7)) is not fences
+    assert process.is_doubtful(own(7), moment=before) is not fences
+    assert process.is_doubtful(own(7), moment=0), "the table may have been loaded before the swap was sent"
+
+
+def test_an_answer_can_tell_that_a_swap_is_atomic(process: Process) -> None:
+    swap = process.send(own(7), fences=False)
+    process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError(), atomic=True))
+    process.land(process.send(own(8)))
+    assert not process.is_doubtful(own(7))
+
+
+def test_a_rerun_of_a_job_is_doubtful_while_the_swap_of_its_first_run_is_under_way(process: Process) -> None:
+    swap = process.send(own(7, key="job"))
+    assert process.is_doubtful(own(8, key="job"))
+    assert not process.is_doubtful(own(8, key="another"))
+    process.land(swap)
+    assert not process.is_doubtful(own(8, key="job")), "the table tells whether it has the key"
+    assert process.is_doubtful(own(7))
+
+
+def test_a_change_is_doubtful_while_another_commit_of_it_waits(process: Process) -> None:
+    first, again = Waiting(), Waiting()
+    for commit in (first, again):
+        process.sent.enter(commit)
+    assert process.is_doubtful(own(7))
+    assert process.sent.has(own(7))
+    assert not process.sent.can_be_excluded(own(7))
+    group = (first, again)
+    assert process.sent.doubt(own(7), process.location, TABLE, group=group) is None, "they are refused together"
+    assert not process.sent.has(own(7), group)
+    assert process.sent.can_be_excluded(own(7), group)
+    again.waits = False
+    assert process.sent.doubt(own(7), process.location, TABLE, group=[first]) is None
+    process.sent.leave(first)
+    process.sent.leave(first)
+    assert not process.is_doubtful(own(7))
+
+
+def test_a_swap_from_which_a_caller_has_left_is_not_sent(process: Process) -> None:
+    swap = SentSwap(NAME, process.location, carries=frozenset([7]))
+    assert not process.sent.send(swap, [Waiting(waits=False)])
+    assert swap.status is CommitStatus.FAILURE
+    assert not process.is_doubtful(own(7))
+
+
+def test_what_an_earlier_process_may_have_sent_is_excluded_by_a_swap_that_fences_the_table(process: Process) -> None:
+    process.land(process.send(own(8), fences=False))
+    assert process.is_doubtful(change(7))
+    assert process.sent.can_be_excluded(change(7))
+    before = process.sent.moment()
+    process.land(process.send(own(9)))
+    assert not process.is_doubtful(change(7))
+    assert process.is_doubtful(change(7), moment=before), "the earlier swap may have been made since"
+
+
+def test_a_queue_is_blocked_while_a_swap_may_be_made_that_only_its_lock_protects(
+    process: Process, runtime: HandRuntime
+) -> None:
+    assert process.sent.blocked_until(NAME) == 0
+    swap = process.send(own(7), fences=False)
+    process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError()), left_seconds=300.0)
+    assert process.sent.blocked_until(NAME) == swap.may_land_until == 300.0
+    runtime.passes(300_000)
+    assert process.sent.blocked_until(NAME) == 0
+    assert process.is_doubtful(own(7))
 
 
 def test_a_process_knows_of_what_was_made_since_it_began_by_any_clock(sent: SentSwaps, runtime: HandRuntime) -> None:
@@ -64,22 +191,36 @@ def test_a_process_knows_of_what_was_made_since_it_began_by_any_clock(sent: Sent
     assert sent.would_know(change(7, timestamp_ms=START + CLOCK_SKEW_MS + 1))
     for made_ms in (START + CLOCK_SKEW_MS, START - 1, None):
         assert not sent.would_know(change(7, timestamp_ms=made_ms))
-    assert not sent.would_know(ChangeIdentity(snapshot_ids=(7,)))
+    assert sent.would_know(own(7))
 
 
+@pytest.mark.parametrize("lands", [True, False])
 def test_what_is_forgotten_is_not_taken_for_never_sent(
-    sent: SentSwaps, runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+    process: Process, runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch, lands: bool
 ) -> None:
-    monkeypatch.setattr(sent_swaps, "REMEMBERED_MAX", 2)
+    monkeypatch.setattr(sent_swaps, "REMEMBERED_MAX", 3)
     first = START + CLOCK_SKEW_MS + 1
-    for number in range(3):
-        sent.sending([number])
+    runtime.passes(1_000)
+    for number in range(4):
+        assert process.sent.would_know(change(7, timestamp_ms=first))
+        swap = process.send(own(number))
+        if lands:
+            process.land(swap)
         runtime.passes(1_000)
-    assert sent.would_know(change(7, timestamp_ms=first))
-    sent.sending([3])
-    assert not sent.carried(change(0))
-    assert not sent.would_know(change(0, timestamp_ms=first))
-    assert sent.would_know(change(7, timestamp_ms=first + 1_000))
+    assert not process.sent.has(own(0))
+    assert process.sent.has(own(1))
+    assert not process.sent.would_know(change(0, timestamp_ms=first))
+    assert process.sent.would_know(change(7, timestamp_ms=first + 1_000))
+
+
+def test_a_table_whose_fence_is_forgotten_is_fenced_again(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sent_swaps, "REMEMBERED_MAX", 1)
+    process.land(process.send(own()))
+    assert not process.is_doubtful(change(7))
+    other = SentSwap(NAME, process.location, fences=True, uuid="another")
+    assert process.sent.send(other, [])
+    process.land(other)
+    assert process.is_doubtful(change(7))
 
 
 def test_a_clock_that_was_behind_when_the_process_began_hides_no_swap_of_an_earlier_one(

@@ -8,7 +8,7 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap
 from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -53,7 +53,7 @@ class ScriptedLock:
     require_cas = False
 
     def __init__(self, runtime, age=0.0, lost=False, renews=True):
-        self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
+        self.age, self.lost, self.renews, self.renewed, self.left = age, lost, renews, 0, False
 
     def seconds_since_renewal(self):
         if self.lost:
@@ -71,12 +71,16 @@ class ScriptedLock:
     def release(self):
         pass
 
+    def let_expire(self):
+        self.left = True
+
 
 class ScriptedTableLock:
     def __init__(self, error=None):
-        self.taken, self.error = 0, error
+        self.taken, self.error, self.waits = 0, error, []
 
     def acquire(self, name, *, wait_seconds, request, use):
+        self.waits.append(wait_seconds)
         if self.error:
             raise self.error
         self.taken += 1
@@ -101,18 +105,21 @@ CHAIN = {
 }
 
 
-def resolve(answer, pointer, *, lock=None, table_lock=None, told=None, runtime=None):
+def resolve(answer, pointer, **more):
+    return resolution_of(pointer, **more).resolve(answer)
+
+
+def resolution_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None):
     runtime, files, told = runtime or QuickRuntime(), files_of(CHAIN), [] if told is None else told
-    settings = Harness().settings
-    world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, None)
+    settings, events = Harness().settings, Harness()
+    world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, events)
     cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
     swap = TableSwap(world, cache, attempt)
-    resolution = SwapResolution(
+    return SwapResolution(
         world, settings, swap, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
     )
-    return resolution.resolve(answer)
 
 
 def test_a_swap_that_the_lock_covered_counts_without_a_look():
@@ -231,15 +238,31 @@ def test_a_swap_that_is_made_minutes_later_has_landed_while_its_lock_is_held():
 @pytest.mark.parametrize(
     ("answer", "found", "stays"),
     [
-        (Unanswered(GONE), CommitStatus.UNKNOWN, True),
-        (Unanswered(GONE), CommitStatus.SUCCESS, False),
-        (Unanswered(GONE, atomic=True), CommitStatus.UNKNOWN, False),
-        (Refused(True, GONE), CommitStatus.UNKNOWN, False),
-        (Swapped(), CommitStatus.UNKNOWN, False),
+        (Unanswered(GONE), "file:/base", True),
+        (Unanswered(GONE), ZeroDivisionError(), True),
+        (Unanswered(GONE), "file:/ours", False),
+        (Unanswered(GONE, atomic=True), "file:/base", False),
+        (Refused(True, GONE), "file:/elsewhere", False),
+        (Swapped(), "file:/base", False),
     ],
 )
 def test_a_lock_is_left_only_while_a_swap_may_be_made_that_nothing_else_fences(answer, found, stays):
-    assert may_still_land(answer, found) is stays
+    lock = ScriptedLock(QuickRuntime())
+    resolution = resolution_of(ScriptedPointer(found, again=Refused(True, GONE)), lock=lock)
+    resolution.resolve(answer)
+    assert (resolution.left_seconds, lock.left) == ((300.0, True) if stays else (0.0, False))
+
+
+def test_callers_hear_unknown_when_a_lost_lock_is_not_there_again_soon():
+    runtime, told = QuickRuntime(), []
+    table_lock = ScriptedTableLock(LockNotAcquired("late"))
+    lock = ScriptedLock(runtime, lost=True)
+    resolution = resolution_of(
+        ScriptedPointer("file:/base"), lock=lock, table_lock=table_lock, told=told, runtime=runtime
+    )
+    assert resolution.resolve(Swapped()) is CommitStatus.UNKNOWN
+    assert table_lock.waits == [10.0, 300.0], "the second wait is the metastore's lease, and no caller waits for it"
+    assert len(told) == 1
 
 
 def test_a_silent_swap_that_shows_up_later_has_landed():

@@ -10,6 +10,7 @@ from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswere
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
 from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.resends import MINE, add, sent, with_files
 
 OTHER = TableName("db", "u")
 GONE = Unanswered(MetastoreUnavailable("gone"), waited_seconds=600.0)
@@ -197,3 +198,22 @@ def test_an_operation_is_made_without_a_thread_of_its_own_if_there_is_none(harne
     with pytest.raises(NoSuchTable):
         harness.coordinator.operations.drop(NAME, wait_seconds=1)
     assert harness.coordinator.operations.drop(OTHER, wait_seconds=1) is not None
+
+
+@pytest.mark.parametrize("overdue", [True, False])
+def test_a_list_that_ours_replaced_stays_for_a_client_that_heard_unknown(harness, overdue):
+    base = with_files(harness, "a")
+    mine = sent(harness, base, "plain")
+    add(harness, 2, "b")
+    [commit] = harness.members(mine)
+    results = []
+    slow = SlowMetastore(harness, "swap") if overdue else None
+    group = threading.Thread(target=lambda: results.append(harness.group(commit)))
+    group.start()
+    if slow is not None:
+        with pytest.raises(CommitStateUnknown):
+            commit.wait()
+        slow.go.set()
+    group.join()
+    assert bool(results[0].replaced_lists) is not overdue
+    assert harness.metadata().snapshot_by_id(MINE)

@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap, SentSwaps
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableStates
@@ -56,8 +58,8 @@ class Table:
         self.harness.replace_ports(runtime=self.runtime)
         ports, settings = self.harness.ports, self.harness.settings
         states = TableStates(ports, settings)
-        self.state, self.ended = states.get(NAME), 0
-        self.queue = CommitQueue(NAME, ports, settings, states, threading.Lock(), self.end)
+        self.state, self.ended, self.sent = states.get(NAME), 0, SentSwaps(self.runtime)
+        self.queue = CommitQueue(NAME, ports, settings, states, self.sent, threading.Lock(), self.end)
 
     def end(self):
         self.ended += 1
@@ -65,6 +67,10 @@ class Table:
     def add(self, *commits, size=0):
         for commit in commits:
             self.queue.add(commit, size)
+
+    def block(self, seconds):
+        """A swap that only its lock protects may be made for so long."""
+        self.sent.settle(SentSwap(NAME, "file:/base"), CommitStatus.UNKNOWN, left_seconds=seconds)
 
     def take(self):
         return self.queue.next_group(self.state)
@@ -139,14 +145,14 @@ def test_commits_wait_for_the_one_with_priority_which_then_goes_first(table):
 def test_a_blocked_queue_waits_no_longer_than_its_callers(table, blocked_for, deadline, waits):
     commit = Waiting(1, deadline=deadline)
     table.add(commit)
-    table.state.blocked_until = 10.0 + blocked_for
+    table.block(blocked_for)
     table.runtime.while_waiting = lambda: setattr(commit, "withdrawn", table.runtime.time >= commit.deadline)
     assert table.take() == ([] if commit.withdrawn else [commit])
     assert table.runtime.waits == pytest.approx(waits)
 
 
 def test_an_empty_queue_is_not_blocked(table):
-    table.state.blocked_until = 310.0
+    table.block(300.0)
     assert table.take() == []
     assert table.runtime.waits == []
 
