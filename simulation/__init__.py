@@ -6,7 +6,8 @@
     engine/      seeded random numbers, threads of which one runs at a time, the clock, the Runtime port
     world/       what the processes run against: metastore, ZooKeeper, storage, and the faults of every call to them;
                  the ports of one process; the record of what each client asked for and was answered
-    actors/      who acts: our writers, servers with stock clients, foreign writers, callers of catalog operations
+    actors/      who acts: our writers, servers with stock clients, foreign writers, callers of catalog operations,
+                 users of views
     checks/      what must hold after every step: the invariants, the tables that they look at, the checker
     scenarios/   who does what under which faults, and what is promised then
     schedule.py  one schedule from its seed to its result; batches.py runs many in several processes

@@ -14,7 +14,9 @@ from iceberg_hms.config import Settings
 from simulation.actors.catalog_callers import NAMES, CatalogCaller, LockOperator
 from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
+from simulation.actors.movers import Mover
 from simulation.actors.table_users import TableExpirer, TableUser
+from simulation.actors.view_users import ViewUser
 from simulation.actors.writers import (
     Auditor,
     CasWriter,
@@ -26,6 +28,7 @@ from simulation.actors.writers import (
     key_of,
 )
 from simulation.checks.checker import Checker, Promises
+from simulation.checks.views import ViewChecker
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
 from simulation.engine.seeded import SeededRandom
@@ -36,7 +39,6 @@ from simulation.world.ensemble import Ensemble
 from simulation.world.faults import Wire
 from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
 from simulation.world.history import Answer, History, WriterKind
-from simulation.world.machines import Machines
 from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, iceberg_row
 from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import Storage
@@ -94,7 +96,7 @@ class Schedule:
         self.storage = Storage(SimulatedRuntime(self.scheduler, network, random.fork("storage")))
         self.history = History()
         servers = self._servers(random)
-        uris = ",".join(uri for uri in servers if uri != _WITHOUT_LOCKS)
+        uris = ",".join([uri for uri in servers if uri != _WITHOUT_LOCKS][: 1 if scenario.balanced else None])
         settings = replace(_settings(), metastore_uri=uris, **scenario.settings)
         self.cluster = Cluster(
             scheduler=self.scheduler,
@@ -102,7 +104,6 @@ class Schedule:
             metastore=self.metastore,
             servers=servers,
             without_locks=_WITHOUT_LOCKS,
-            machines=Machines(cloned=scenario.cloned_machines),
             ensemble=self.ensemble,
             storage=self.storage,
             history=self.history,
@@ -113,11 +114,14 @@ class Schedule:
             lease_seconds=scenario.lease_seconds,
             waits=scenario.waits,
             proven=scenario.proven,
+            balanced=scenario.balanced,
             latest=scenario.latest,
             present=lambda attempt: self.checker.has(attempt),
         )
         self._writers: list[CoordinatorWriter | CommitServer | TableUser] = []
-        self._other_actors: list[ForeignWriter | CatalogCaller | LockOperator | Expirer | TableUser] = []
+        self._other_actors: list[
+            ForeignWriter | CatalogCaller | LockOperator | Expirer | TableUser | Mover | ViewUser
+        ] = []
         self._successors = 0
         self.checker = Checker(
             Promises(
@@ -136,10 +140,17 @@ class Schedule:
             now=lambda: self.scheduler.now,
         )
         self._create_table()
+        self.view_checker = ViewChecker(self.storage, self.history, self.scheduler.fail)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Have the checkers and the faults hear of what happens."""
         self.metastore.on_row_change = self.checker.on_row_change
+        self.metastore.on_view_change = self.view_checker.on_row_change
+        self.storage.on_delete = self._on_delete
         self.checker.refused = self.metastore.refused
         self.metastore.on_acquired = self.wire.on_acquired
-        if scenario.live_locks_kept:
+        if self.scenario.live_locks_kept:
             self.metastore.on_removed_by_other = self._on_lock_removed
         self.wire.on_crash = self._on_crash
 
@@ -204,6 +215,8 @@ class Schedule:
                 CatalogCaller(self.cluster, f"caller{index + 1}", scenario.catalog_call_kinds, self.checker.registrable)
                 for index in range(scenario.catalog_callers)
             ),
+            *(Mover(self.cluster, f"mover{index + 1}") for index in range(scenario.movers)),
+            *(ViewUser(self.cluster, f"v{index + 1}", scenario.changes) for index in range(scenario.view_users)),
             *([LockOperator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
             *(Expirer(self.cluster, name) for name in self._expirers()),
             *(TableExpirer(self.cluster, name) for name in self._table_expirers()),
@@ -211,7 +224,17 @@ class Schedule:
 
     def _everybody(
         self,
-    ) -> list[CoordinatorWriter | CommitServer | TableUser | ForeignWriter | CatalogCaller | LockOperator | Expirer]:
+    ) -> list[
+        CoordinatorWriter
+        | CommitServer
+        | TableUser
+        | ForeignWriter
+        | CatalogCaller
+        | LockOperator
+        | Expirer
+        | Mover
+        | ViewUser
+    ]:
         return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:
@@ -227,11 +250,13 @@ class Schedule:
     def check_at_rest(self) -> None:
         """Check what must hold when nothing runs any more."""
         living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
+        self.view_checker.check_at_rest(living)
         self.checker.check(at_rest=True, alive=living, locks=self._locks_left())
 
     def _audit(self) -> None:
         """Called once, when nothing runs any more: check, and let a last writer commit."""
         self.wire.stop_faults()
+        self.metastore.on_insert = self.metastore.on_searched = None
         self.metastore.lock_api_works = self.scenario.lock_api_works
         self.check_at_rest()
         if self.scheduler.failure is None:
@@ -275,9 +300,18 @@ class Schedule:
         ensemble.on_first = self.wire.on_acquired
         return ensemble
 
+    def _on_delete(self, location: str) -> None:
+        self.checker.on_delete(location)
+        self.view_checker.on_delete(location)
+
     def _on_crash(self, process: Process) -> None:
-        """After a while a new process runs the crashed writer's jobs again, under their idempotency keys."""
+        """After a while a new process runs the crashed writer's jobs again, under their idempotency keys; or a crashed
+        server is started again, and its clients send again what it left unanswered."""
         random = self.cluster.random
+        server = next((each for each in self._writers if each.node.process is process), None)
+        if isinstance(server, CommitServer):
+            self._restart(server)
+            return
         cut_off = [
             attempt.operation
             for attempt in self.history.attempts
@@ -291,15 +325,27 @@ class Schedule:
         if not cut_off or self._successors >= _SUCCESSORS_MAX or random.chance(0.3):
             return
         self._successors += 1
-        successor = CoordinatorWriter(self.cluster, f"{process.name}+", 0, resume=tuple(dict.fromkeys(cut_off)))
+        self._start_later(
+            CoordinatorWriter(self.cluster, f"{process.name}+", 0, resume=tuple(dict.fromkeys(cut_off))), process
+        )
+
+    def _restart(self, server: CommitServer) -> None:
+        if self.scenario.clients is None or not server.cut_off or self._successors >= _SUCCESSORS_MAX:
+            return
+        self._successors += 1
+        name, clients = f"{server.node.process.name}+", self.scenario.clients
+        again = CommitServer(self.cluster, name, clients, skew_ms=server.skew_ms, resume=server.cut_off)
+        self._start_later(again, server.node.process)
+
+    def _start_later(self, successor: CoordinatorWriter | CommitServer, crashed: Process) -> None:
         self._writers.append(successor)
-        delay = random.pick((0.0, 1.0, 10.0, 100.0))
+        delay = self.cluster.random.pick((0.0, 1.0, 10.0, 100.0))
 
         def begin() -> None:
             self.scheduler.sleep(delay)
             successor.start()
 
-        self.scheduler.spawn(self.cluster.network, f"rerun of {process.name}", begin)
+        self.scheduler.spawn(self.cluster.network, f"rerun of {crashed.name}", begin)
 
     def _on_lock_removed(self, entry: LockRow, by: str) -> None:
         now = self.scheduler.now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from iceberg_hms.errors import (
     QueueFull,
     RequirementFailed,
 )
-from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from simulation.actors.client_snapshots import NEVER_REBASED, CommitKind, SentSnapshot, SnapshotBuilder
 from simulation.actors.requests import for_update_table
 from simulation.engine.scheduler import Task
@@ -51,7 +52,8 @@ class Clients:
     leaves_files: how likely a client keeps the files of a refused attempt; its next one may name the same manifests, as
     Java's does.
     resent: how likely the first answer is lost, and a proxy sends the request again within `resent_within` seconds
-    without the client's knowledge.
+    without the client's knowledge. hedged: how likely it sends the request again before the first one is answered; the
+    client hears the second answer.
     """
 
     count: int = 4
@@ -68,21 +70,53 @@ class Clients:
     leaves_files: float = 0.0
     resent: float = 0.0
     resent_within: float = 10.0
+    hedged: float = 0.0
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """A commit that its client had sent to a server which crashed before it answered."""
+
+    attempt: WriteAttempt
+    snapshot: SentSnapshot
 
 
 class CommitServer:
-    """A process with one coordinator, and clients that commit through it at the same time."""
+    """A process with one coordinator, and clients that commit through it at the same time.
 
-    def __init__(self, cluster: Cluster, name: str, clients: Clients) -> None:
-        self.node = ClusterNode(cluster, name, skew_ms=cluster.random.below(7_200_000) - 3_600_000)
+    skew_ms: of its clock. resume: commits that an earlier process of this server left; their clients send them again.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        clients: Clients,
+        *,
+        skew_ms: int | None = None,
+        resume: Sequence[CutOff] = (),
+    ) -> None:
+        self.skew_ms = cluster.random.below(7_200_000) - 3_600_000 if skew_ms is None else skew_ms
+        self.node = ClusterNode(cluster, name, skew_ms=self.skew_ms)
         self._coordinator = self.node.coordinator()
+        self._resume = tuple(resume)
         self._clients = clients
         self._random = self.node.random
         #: The attempts that wait for an answer, how often they were made, and the tasks that wait.
         self._waiting: dict[WriteAttempt, tuple[int, Task]] = {}
+        self._cut_off: dict[WriteAttempt, CutOff] = {}
+
+    @property
+    def cut_off(self) -> Sequence[CutOff]:
+        """The commits that were under way when the process crashed."""
+        return tuple(self._cut_off.values())
 
     def start(self) -> None:
         clients = self._clients
+        if self._resume:
+            for each in self._resume:
+                self.node.runtime.spawn(f"client {each.attempt.operation}", partial(self._send_again, each))
+            return
         for number, commit_kind in enumerate(clients.one_shot):
             self.node.runtime.spawn(f"firm client {number}", partial(self._work_once, f"firm{number}", commit_kind))
         for number in range(clients.count):
@@ -140,6 +174,14 @@ class CommitServer:
             for path in builder.data:
                 cluster.storage.delete(path)
 
+    def _send_again(self, cut_off: CutOff) -> None:
+        """The client of a commit that another process left unanswered; it deletes what the refused snapshot made."""
+        attempt, snapshot = cut_off.attempt, cut_off.snapshot
+        self.node.runtime.sleep(self._random.between(0.0, self._clients.resent_within))
+        self._commit(attempt, snapshot)
+        if attempt.answer is Answer.FAILED:
+            self._discard(attempt, snapshot)
+
     def _begin(self, operation: str, commit_kind: CommitKind) -> WriteAttempt:
         attempt = self.node.new_append(operation)
         attempt.branch = self._random.pick(self._clients.branches)
@@ -152,7 +194,20 @@ class CommitServer:
 
     def _commit(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> bool:
         """Send a snapshot, and again while its outcome is unknown. True: it was refused, and its client may retry."""
+        self._cut_off[attempt] = CutOff(attempt, snapshot)
+        try:
+            return self._send_until_known(attempt, snapshot)
+        finally:
+            # A crashed process runs nothing more, so it leaves its own here.
+            if self.node.process.alive:
+                del self._cut_off[attempt]
+
+    def _send_until_known(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> bool:
         requirements = for_update_table(snapshot.base, snapshot.updates)
+        if self._clients.hedged and self._random.chance(self._clients.hedged):
+            first = from_request(list(requirements), list(snapshot.updates))
+            self.node.runtime.spawn(f"copy {attempt.operation}", partial(self._send_unheard, attempt, first))
+            self.node.runtime.sleep(self._random.between(0.0, self._clients.resent_within))
         if self._clients.resent and self._random.chance(self._clients.resent):
             self._send(attempt, from_request(list(requirements), list(snapshot.updates)), snapshot, heard=False)
             self.node.runtime.sleep(self._random.between(0.0, self._clients.resent_within))
@@ -190,7 +245,9 @@ class CommitServer:
             # Known problems of the table or of its storage have error types of their own.
             blames = isinstance(error, InvariantViolated | InvalidInput) or type(error) is CommitFailed
             attempt.called_invalid = blames and attempt.mark is None
-            attempt.refused_while_present = present and isinstance(error, InvalidInput | RequirementFailed)
+            # A foreign writer may have removed it meanwhile.
+            there = present and cluster.present(attempt)
+            attempt.refused_while_present = there and isinstance(error, InvalidInput | RequirementFailed)
             if isinstance(error, QueueFull):
                 # A full queue refused it, so it was not queued.
                 attempt.sent_at.remove(begun)
@@ -208,6 +265,15 @@ class CommitServer:
             cluster.history.record_answer(attempt, answer)
         return may_try_again
 
+    def _send_unheard(self, attempt: WriteAttempt, change: Change) -> None:
+        """A copy of a commit whose answer reaches nobody."""
+        with contextlib.suppress(IcebergHmsError):
+            report = self._coordinator.commit(TABLE, change, wait_seconds=self._random.pick(self.node.cluster.waits))
+            committed = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
+            if committed is not None:
+                # The client keeps its own list, if the snapshot has another one.
+                attempt.left_at = self.node.runtime.now()
+
     def _leave_list(self, attempt: WriteAttempt, snapshot: SentSnapshot, report: CommitReport, *, heard: bool) -> None:
         """A client keeps or deletes its list when its snapshot has another one. Without an answer it keeps it."""
         own = snapshot.made[0]
@@ -219,6 +285,25 @@ class CommitServer:
             self.node.cluster.storage.delete(own)
         if attempt.lists and not report.already_committed:
             attempt.left_at = self.node.runtime.now()
+        self._leave_manifests(attempt, snapshot, committed, heard=heard)
+
+    def _leave_manifests(
+        self, attempt: WriteAttempt, snapshot: SentSnapshot, committed: Snapshot | None, *, heard: bool
+    ) -> None:
+        """A client deletes its manifests that its snapshot does not name (Java: SnapshotProducer.cleanUncommitted). It
+        keeps them without an answer, and if it cannot see what the snapshot names."""
+        own = snapshot.made[1:]
+        try:
+            listed = () if committed is None or not heard else self.node.manifests().list(committed)
+        except IcebergHmsError:
+            listed = ()
+        if not listed:
+            attempt.left_files.update(own)
+        named = {each.manifest_path for each in listed}
+        for location in own if listed else ():
+            attempt.left_files.discard(location)
+            if location not in named:
+                self.node.cluster.storage.delete(location)
 
     def _discard(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
         """After a refusal the client deletes its list and manifests, and keeps its data for the next attempt."""

@@ -203,7 +203,11 @@ class ForeignWriter:
         self.node.runtime.spawn("foreign", self._run)
 
     def _run(self) -> None:
-        self.node.runtime.sleep(self.node.cluster.wire.random_duration(self.starts_within))
+        wire = self.node.cluster.wire
+        # Soon, beside the first commits, or when some of their outcomes have become unknown.
+        soon = self.node.random.chance(0.5)
+        within = self.starts_within
+        self.node.runtime.sleep(wire.random_duration(within) if soon else wire.between(0.0, within))
         attempt = self.node.new_append(self._operation, self.kind)
         try:
             answer = self._write(attempt)

@@ -9,12 +9,14 @@ from simulation.mutants.planted_groups import GROUPS
 from simulation.mutants.planted_locks import LOCKS
 from simulation.mutants.planted_operations import OPERATIONS
 from simulation.mutants.planted_rebase import REBASE
+from simulation.mutants.planted_views import VIEWS
 
 _COMMIT_GROUP = "coordinator/protocol/commit_group.py"
 _SWAP_OUTCOME = "coordinator/protocol/swap_outcome.py"
 _COMMIT_STATUS = "coordinator/protocol/commit_status.py"
 _PENDING_COMMIT = "coordinator/protocol/pending_commit.py"
 _STAGING = "coordinator/protocol/staging.py"
+_SENT_SWAPS = "coordinator/protocol/sent_swaps.py"
 _QUEUE = "coordinator/scheduling/commit_queue.py"
 _ALREADY_COMMITTED = "coordinator/protocol/already_committed.py"
 _ATTEMPT = "coordinator/protocol/attempt.py"
@@ -43,8 +45,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "swap-without-the-lock",
         "the lock is held until the outcome of the swap is known",
         _COMMIT_GROUP,
-        "        elif _swap(group, progress, attempt.on(base.pointer), lock):\n",
-        "        elif lock.release() or _swap(group, progress, attempt.on(base.pointer), lock):\n",
+        "        elif _swap(group, progress, attempt.on(base.pointer), swap, lock):\n",
+        "        elif lock.release() or _swap(group, progress, attempt.on(base.pointer), swap, lock):\n",
     ),
     Mutant(
         "keep-the-lock",
@@ -71,8 +73,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "reuse-a-metadata-location",
         "a new metadata file has a name that was never used before",
         _ATTEMPT,
-        "base.pointer.metadata_location, unique)",
-        "base.pointer.metadata_location, 'same')",
+        "base.pointer.metadata_location, unique),\n        tuple(",
+        "base.pointer.metadata_location, 'same'),\n        tuple(",
     ),
     Mutant(
         "log-the-wrong-predecessor",
@@ -86,8 +88,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "delete-on-unknown",
         "files are deleted only on proof that the commit failed",
         _COMMIT_GROUP,
-        "    if found is CommitStatus.UNKNOWN:\n",
-        "    if found is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n",
+        "    if sent.status is CommitStatus.UNKNOWN:\n",
+        "    if sent.status is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n",
     ),
     Mutant(
         "answer-failed-for-unknown",
@@ -117,8 +119,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer-before-the-outcome",
         "a change is acknowledged when it is in the table, not when its swap was sent",
         _COMMIT_GROUP,
-        "    if found is CommitStatus.SUCCESS:\n",
-        "    if found is not CommitStatus.FAILURE:\n",
+        "    if sent.status is CommitStatus.SUCCESS:\n",
+        "    if sent.status is not CommitStatus.FAILURE:\n",
     ),
     Mutant(
         "trust-a-refusal",
@@ -211,16 +213,48 @@ MUTANTS: tuple[Mutant, ...] = (
         "withdraw-a-sent-change",
         "a caller can withdraw its change only while no swap carries it",
         _PENDING_COMMIT,
-        "            if self._state is CommitState.WAITING:\n                self._state = CommitState.WITHDRAWN\n",
-        "            if self._state in (CommitState.WAITING, CommitState.SENT):\n"
-        "                self._state = CommitState.WITHDRAWN\n",
+        "not (is_settled or self.sent)\n",
+        "not is_settled\n",
     ),
     Mutant(
         "send-a-withdrawn-change",
         "a withdrawn change is not sent",
         _PENDING_COMMIT,
-        "            if self._state is CommitState.WITHDRAWN:\n                return False\n",
-        "            if self._state is CommitState.WITHDRAWN:\n                return True\n",
+        "            if not self._withdrawn:\n                self._swap = swap\n"
+        "            return not self._withdrawn\n",
+        "            self._swap = swap\n            return True\n",
+    ),
+    Mutant(
+        "trust-a-read-under-a-lost-lock",
+        "what is in the table counts as committed only if the lock covered the read",
+        _COMMIT_GROUP,
+        "        renew_if_half_expired(lock)\n        if not round_:\n",
+        "        if not round_:\n",
+        scenario="hedged-overwritten",
+    ),
+    Mutant(
+        "forget-a-swap-under-way",
+        "a change is refused only if no swap that carries it may still be made",
+        _SENT_SWAPS,
+        "            for swap in self._open_with(identity):\n                known_at",
+        "            for swap in self._open_with(identity)[:0]:\n                known_at",
+        scenario="hedged",
+    ),
+    Mutant(
+        "refuse-in-a-young-process",
+        "a process that has just begun knows nothing of the swaps that an earlier one sent",
+        _SENT_SWAPS,
+        "            if self.would_know(identity):\n                return None\n",
+        "            if not self._events < 0:\n                return None\n",
+        scenario="restarted",
+    ),
+    Mutant(
+        "take-any-swap-for-a-fence",
+        "only a swap of a table whose swaps all compare excludes those that were sent before",
+        _SENT_SWAPS,
+        "        if swap.fences:\n",
+        "        if True:\n",
+        scenario="restarted-ignored",
     ),
     Mutant(
         "wake-successful-callers-only",
@@ -270,4 +304,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *REBASE,
     *GROUPS,
     *DRIVERS,
+    *VIEWS,
 )

@@ -120,11 +120,19 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         scenario="creations",
     ),
     Mutant(
+        "search-all-databases-once",
+        "a table may be renamed while it is searched: all databases are searched twice",
+        "coordinator/protocol/uuid_lookup.py",
+        "_PASSES: Final = 2\n",
+        "_PASSES: Final = 1\n",
+        scenario="moves",
+    ),
+    Mutant(
         "take-a-dropped-table-for-proof",
         "a table that no longer exists proves nothing of a swap that was sent",
         "coordinator/protocol/already_committed.py",
-        "        if sent.carried(identity) or not (found or sent.would_know(identity)):\n",
-        "        if False:\n",
+        "        was_sent = sent.has(identity, self._group) or not sent.would_know(identity)\n",
+        "        was_sent = False\n",
         scenario="lost-names",
     ),
     Mutant(
@@ -132,7 +140,6 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "a commit to a renamed table is looked up in that table",
         "coordinator/protocol/already_committed.py",
         "        for base in found:\n            doubt = self._doubt_of_table(",
-        "        sent.proved_absent(identity.snapshot_ids)\n"
         "        for base in found[:0]:\n            doubt = self._doubt_of_table(",
         scenario="lost-names",
     ),

@@ -59,6 +59,16 @@ DRIVERS: tuple[Mutant, ...] = (
         scenario="sleepers",
     ),
     Mutant(
+        "take-an-address-for-one-server",
+        "each connection is proved on its own: servers of several versions may be behind one address",
+        _SWAP,
+        "        if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):\n",
+        "        if self._pool.cas_support.of(client.uri, namespace) is CompareAndSwap.ATOMIC:\n"
+        "            client.cas_support.learn(namespace, CompareAndSwap.ATOMIC)\n"
+        "        if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):\n",
+        scenario="balanced-ignored",
+    ),
+    Mutant(
         "take-a-checking-server-for-atomic",
         "a server that compares, and then swaps, does not compare atomically",
         _SWAP,
@@ -110,7 +120,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "skip-the-lost-lock-cleanup",
         "the cleanup looks for the entry of an unanswered lock call until it can no longer appear",
         _LOCK,
-        "                self._cleanup.watch(name, info, lease)\n",
+        "                self._cleanup.watch(name, info, self._leases.longest)\n",
         "                pass\n",
         scenario="lost-locks",
     ),

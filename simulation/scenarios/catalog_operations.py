@@ -67,6 +67,21 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         waits=(300.0,),
     ),
     Scenario(
+        "moves",
+        "creations that arrive late or are refused although they were made, and a foreign process that renames the new "
+        "tables, also while all databases are searched for them",
+        FaultPlan(lost_replies=2, late_changes=2, false_refusals=4),
+        writers=0,
+        catalog_callers=10,
+        catalog_call_kinds=(
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.DROP,
+        ),
+        movers=1,
+        waits=(300.0,),
+    ),
+    Scenario(
         "doubtful-operations",
         "a metastore that answers creations, renames and drops with an error, and makes them later",
         FaultPlan(lost_replies=1, false_refusals=1, in_doubt_commits=4),

@@ -9,6 +9,7 @@ from simulation.scenarios.clients import CLIENT_SCENARIOS
 from simulation.scenarios.locks import LOCK_SCENARIOS
 from simulation.scenarios.scenario import Scenario
 from simulation.scenarios.table_users import TABLE_USER_SCENARIOS
+from simulation.scenarios.view_users import VIEW_USER_SCENARIOS
 from simulation.scenarios.writers import WRITER_SCENARIOS
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -17,6 +18,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *CATALOG_OPERATION_SCENARIOS,
     *CLIENT_SCENARIOS,
     *TABLE_USER_SCENARIOS,
+    *VIEW_USER_SCENARIOS,
 )
 
 

@@ -8,6 +8,7 @@ from simulation.actors.client_snapshots import CommitKind
 from simulation.actors.clients import Clients
 from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, Scenario
 from simulation.world.faults import FaultPlan
+from simulation.world.metastore import SwapSupport
 
 _ADDS = (CommitKind.APPEND, CommitKind.APPEND, CommitKind.MERGE, CommitKind.INVALID)
 _ALL = (
@@ -82,9 +83,9 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "overwritten",
         "servers that sleep past their lease and wake beside a foreign writer that has their lock, and swaps blindly",
-        FaultPlan(pauses=4, lost_replies=1, false_refusals=1),
+        FaultPlan(pauses=4, lost_replies=3, late_changes=3, false_refusals=1),
         writers=0,
-        servers=1,
+        servers=2,
         clients=Clients(
             count=4,
             commits=2,
@@ -233,6 +234,45 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         expirers=5,
         properties={_VERSION: "1", _REBASE: "all"},
         waits=_PATIENT,
+    ),
+    Scenario(
+        "restarted",
+        "a server that crashes while its swaps are on their way: its clients send their commits to the next process",
+        FaultPlan(crashes=2, pauses=1, lost_replies=2, late_changes=4, errors=1),
+        writers=1,
+        servers=1,
+        clients=Clients(count=4, commits=3, commit_kinds=_ALL, think=1.0),
+        waits=(0.5, 5.0, 300.0),
+    ),
+    Scenario(
+        "restarted-ignored",
+        "the same on a server that ignores expected values: what an earlier process may have sent stays unknown",
+        FaultPlan(crashes=2, lost_replies=2, late_changes=4, errors=1),
+        writers=1,
+        servers=1,
+        clients=Clients(count=3, commits=3, commit_kinds=_ALL, think=1.0),
+        swap_support=SwapSupport.IGNORED,
+        latest=30.0,
+        waits=_PATIENT,
+    ),
+    Scenario(
+        "hedged",
+        "commits that a proxy sends twice at once: the client hears the second answer, while the first is on its way",
+        FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, late_changes=3, errors=3),
+        writers=1,
+        servers=1,
+        clients=Clients(count=3, commits=2, commit_kinds=_ALL, think=1.0, hedged=0.7, resent_within=30.0),
+    ),
+    Scenario(
+        "hedged-overwritten",
+        "the same, where the server sleeps past its lease, beside foreign writers that have its lock, and swap blindly",
+        FaultPlan(pauses=5, lost_replies=1, late_changes=4),
+        writers=0,
+        servers=1,
+        clients=Clients(count=3, commits=2, think=5.0, hedged=0.8, resent_within=60.0),
+        lock_writers=5,
+        waits=_PATIENT,
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "backoff",

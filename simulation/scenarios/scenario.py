@@ -45,6 +45,8 @@ class Scenario:
     lost_lock_writers: foreign, hold a lock that they may lose, and swap blindly all the same.
     catalog_callers: processes that each call one of `catalog_call_kinds`, on two names; all writers use both names
     then.
+    movers: foreign, rename new tables without a lock, also while others search for them.
+    view_users: processes that call `changes` operations of views each.
     operator_actions: what an operator does, in any order: `use zookeeper` and `use hms` switch the table's lock mode,
     `break` and `heal` the metastore's lock API.
     expirers: processes that each expire the older snapshots once.
@@ -54,7 +56,7 @@ class Scenario:
     latest: the longest delay of a late change, in seconds.
     proven: how likely a process knows from an earlier commit that a server is atomic.
     swap_support, reaper, lease_seconds: of the metastore. other_servers: the swap support of its further servers.
-    cloned_machines: machines are clones with one boot id, so that a process may look ended to another.
+    balanced: all of them are behind one address.
     live_locks_kept: no lock may be removed from a process that lives and has not slept.
     properties: of the table; namespace: of its database.
     settings: of our processes, by attribute, where they are not the defaults.
@@ -81,6 +83,8 @@ class Scenario:
     lost_lock_writers: int = 0
     catalog_callers: int = 0
     catalog_call_kinds: tuple[CatalogCallKind, ...] = tuple(CatalogCallKind)
+    movers: int = 0
+    view_users: int = 0
     operator_actions: tuple[str, ...] = ()
     expirers: int = 0
     zookeeper: bool = False
@@ -93,9 +97,9 @@ class Scenario:
     latest: float = 900.0
     swap_support: SwapSupport = SwapSupport.ATOMIC
     other_servers: tuple[SwapSupport, ...] = ()
+    balanced: bool = False
     reaper: bool = True
     lease_seconds: float = 60.0
-    cloned_machines: bool = False
     live_locks_kept: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     namespace: Mapping[str, str] = field(default_factory=dict)

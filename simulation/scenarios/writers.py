@@ -53,17 +53,29 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "stalls",
-        "a metastore that stalls for longer than such a lease, and cloned machines: no lock is removed "
-        "from a living process",
+        "a metastore that stalls for longer than such a lease: no lock is removed from a living process",
         FaultPlan(stalls=3),
         writers=4,
         changes=3,
         lease_seconds=600.0,
         reaper=False,
-        proven=1.0,
-        cloned_machines=True,
+        proven=0.3,
         live_locks_kept=True,
         waits=(600.0,),
+    ),
+    Scenario(
+        "sleeping-holders",
+        "holders that sleep while the metastore stalls and files are slow, beside writers with the lock and a blind "
+        "swap",
+        FaultPlan(stalls=3, short_pauses=3, slow_files=2),
+        writers=3,
+        changes=2,
+        lock_writers=2,
+        lease_seconds=300.0,
+        reaper=False,
+        proven=0.3,
+        waits=(600.0,),
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "resent",
@@ -177,6 +189,20 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
         proven=0.3,
         protected=OURS_AND_LOCKED,
     ),
+    *(
+        Scenario(
+            f"balanced-{other.value}",
+            "an atomic server and one of another version behind one address: the lock protects the table",
+            FaultPlan(crashes=1, pauses=1, lost_requests=2, lost_replies=4, errors=1),
+            lock_writers=2,
+            other_servers=(other,),
+            balanced=True,
+            proven=0.0,
+            starts_within=60.0,
+            protected=OURS_AND_LOCKED,
+        )
+        for other in (SwapSupport.IGNORED, SwapSupport.CHECKED)
+    ),
     Scenario(
         "atomic-servers",
         "two atomic servers without a reaper, with many faults: dead locks are removed where that is safe",
@@ -231,6 +257,26 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
         lock_writers=4,
         protected=OURS_AND_LOCKED,
         waits=(300.0,),
+    ),
+    Scenario(
+        "slow-heartbeats",
+        "heartbeats whose answers take most of a lease, and holders that sleep then, where the lock alone protects",
+        FaultPlan(slow_heartbeats=6, slow_files=6),
+        lock_writers=4,
+        swap_support=SwapSupport.IGNORED,
+        protected=OURS_AND_LOCKED,
+        waits=(300.0,),
+    ),
+    Scenario(
+        "slow-removals",
+        "holders that sleep past their lease and wake just before their lock is removed, beside writers with the lock "
+        "and a blind swap",
+        FaultPlan(pauses=4, slow_files=5, slow_removals=4),
+        lock_writers=5,
+        reaper=False,
+        proven=1.0,
+        waits=(600.0,),
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "no-lock-checked",

@@ -8,26 +8,37 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from simulation.engine.scheduler import Process, Scheduler
 from simulation.engine.seeded import SeededRandom
+
+T = TypeVar("T")
 
 _UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 #: How likely a fault strikes a call of weight 1, while its budget lasts.
 _LIKELIHOOD = 0.02
+#: Faults of few scenarios.
+_RARE = frozenset(("defects", "refusals", "in_doubt_commits", "slow_removals", "slow_heartbeats"))
 #: The weight of a call that changes a table's row.
 HEAVY = 20.0
 #: A random duration is at most one of these shares of the longest.
 _SCALES = (0.0001, 0.001, 0.01, 0.1, 1.0)
 #: How often a sleeping process wakes just when another process acquired a lock.
 _WAKES_AT_THE_WORST = 0.6
+#: How often a late change arrives between another sender's look at the table and its change.
+_ARRIVES_AT_THE_WORST = 0.4
+#: Seconds for which a change is under way at least, if a late one is to overtake it.
+_OVERTAKEN = 0.01
 #: A slow foreign writer needs its lock for at most this share of the lease; a sleeper wakes within it.
 CRITICAL_SHARE = 0.15
 #: How long the metastore stalls, in seconds.
 _STALL_SECONDS = (15.0, 40.0)
+#: The weight of the removal of another's lock.
+_REMOVAL = 30.0
 #: The weight of a slow write of a file.
 MODERATE = 5.0
 #: The weight of a call of the lock, or of a load of the pointer.
@@ -56,6 +67,8 @@ class FaultPlan:
     file_errors: a file is written or deleted, or not, and the storage reports an error.
     slow_files: a file takes seconds to write, up to a lease; everything else runs on.
     partitions: a process cannot reach ZooKeeper for a while. silences: the same, and it does not notice at first.
+    slow_removals: a process stops after it found another's lock dead and before it removes it; sleepers wake meanwhile.
+    slow_heartbeats: the answer to a heartbeat takes most of a lease, and the process stops when it comes.
     defects: a port raises an error that its contract does not name, where a file is deleted or a listener is called.
     refusals: the metastore refuses a swap for good, before it writes, for a reason that is no conflict.
     """
@@ -78,6 +91,8 @@ class FaultPlan:
     short_pauses: int = 0
     partitions: int = 0
     silences: int = 0
+    slow_removals: int = 0
+    slow_heartbeats: int = 0
     defects: int = 0
     refusals: int = 0
     in_doubt_commits: int = 0
@@ -85,7 +100,7 @@ class FaultPlan:
     @property
     def is_steady(self) -> bool:
         """Whether no process sleeps and no call of the metastore hangs."""
-        sleeps = self.pauses or self.suspends or self.short_pauses
+        sleeps = self.pauses or self.suspends or self.short_pauses or self.slow_removals or self.slow_heartbeats
         return not (
             sleeps
             or self.stalls
@@ -141,6 +156,10 @@ class Wire:
         self.never_crashing: set[str] = set()
         self.on_crash: Callable[[Process], None] | None = None
         self._sleepers: list[Process] = []
+        #: The processes that were woken before a lock was removed, and have sent no heartbeat since.
+        self._roused: set[str] = set()
+        #: Late changes that wait for another change, and what each of them carries out.
+        self._overtaking: list[tuple[Process, str]] = []
         self._stalled_until = -math.inf
         self._random = random
         # Often fewer faults than allowed: a defect that one fault shows is easier to read than one among six.
@@ -148,7 +167,7 @@ class Wire:
             each.name: random.below(getattr(faults, each.name) + 1)
             for each in fields(faults)
             # Drawn only where they are set, so that they do not change the events of other scenarios' seeds.
-            if each.name not in ("defects", "refusals", "in_doubt_commits") or getattr(faults, each.name)
+            if each.name not in _RARE or getattr(faults, each.name)
         }
         self._lease_seconds = lease_seconds
 
@@ -170,6 +189,10 @@ class Wire:
     def between(self, low: float, high: float) -> float:
         """A random number in [low, high)."""
         return self._random.between(low, high)
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of them at random."""
+        return self._random.pick(choices)
 
     def random_duration(self, longest: float) -> float:
         """Seconds, from a few steps to the longest. Each order of magnitude is equally likely: some defects need
@@ -201,6 +224,34 @@ class Wire:
                 self._sleepers.append(process)
             self.scheduler.step()
 
+    def pause_before_removal(self, process: Process, call: str) -> None:
+        """Before a process removes another's lock: it may stop, and sleeping processes wake before it goes on."""
+        if process.name not in self.never_paused and self.strikes("slow_removals", _REMOVAL):
+            self.note(process, call, "pauses before")
+            woken = self.scheduler.now + self.random_duration(self._lease_seconds * CRITICAL_SHARE)
+            for sleeper in self._sleepers:
+                sleeper.paused_until = min(sleeper.paused_until, woken)
+            self._roused = {each.name for each in self._sleepers}
+            process.paused_until = woken + self.random_duration(self._lease_seconds * CRITICAL_SHARE)
+            self.scheduler.step()
+
+    def answer_heartbeat_late(self, process: Process, call: str) -> None:
+        """Before the answer to a heartbeat: it may take most of a lease, and its process stops when it comes. So does a
+        process that has just been woken because its lock is about to be removed."""
+        if process.name not in self.never_paused and self.strikes("slow_heartbeats", HEAVY):
+            self.note(process, call, "slow reply")
+            self.scheduler.sleep(self._lease_seconds * self._random.between(0.5, 0.95))
+            self._doze(process, call)
+        elif process.name in self._roused:
+            self._roused.remove(process.name)
+            self._doze(process, call)
+
+    def _doze(self, process: Process, call: str) -> None:
+        """Stop for less than half of the lease, or until another process acquires a lock."""
+        self.note(process, call, "pauses shortly")
+        process.paused_until = self.scheduler.now + self._lease_seconds * 0.45
+        self._sleepers.append(process)
+
     def stall(self, process: Process, call: str) -> None:
         """At the server: it may stall here, and serves all waiting calls when it goes on."""
         if self.scheduler.now >= self._stalled_until and self.strikes("stalls", LIGHT):
@@ -229,6 +280,25 @@ class Wire:
             self._sleepers.append(process)
         else:
             process.paused_until = self.scheduler.now + self.random_duration(longest)
+
+    def delay_change(self, courier: Process, what: str, longest: float) -> None:
+        """Let a change arrive later: after some time, when another process acquires a lock, or just before another
+        change, whose sender has read the table by then."""
+        if self._random.chance(_ARRIVES_AT_THE_WORST):
+            courier.paused_until = self.scheduler.now + longest
+            self._overtaking.append((courier, what))
+        else:
+            self.delay(courier, longest)
+
+    def on_change_sent(self, what: str) -> None:
+        """A change was sent, built on what its sender read before. Late changes that wait for that overtake it."""
+        now, overtaking = self.scheduler.now, [each for each in self._overtaking if each[1] != what]
+        if not overtaking:
+            return
+        self._overtaking = [each for each in self._overtaking if each[1] == what]
+        for courier, _ in overtaking:
+            courier.paused_until = min(courier.paused_until, now)
+        self.scheduler.sleep(_OVERTAKEN)
 
     def _pause(self, process: Process, call: str) -> None:
         self.note(process, call, "pauses")

@@ -151,13 +151,41 @@ class CatalogCall:
     location: str | None = None
 
 
+class ViewCallKind(StrEnum):
+    """An operation of a view."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    RENAME = "rename"
+    DROP = "drop"
+
+
+@dataclass(slots=True, eq=False)
+class ViewCall:
+    """One operation, called by one process.
+
+    mark: the property that a creation or replacement sets. uuid: of the view that got the mark. made: it was carried
+    out. effect_seen: it, or another operation with the same effect, was carried out after it began.
+    """
+
+    kind: ViewCallKind
+    caller: str
+    name: TableName
+    mark: str
+    answer: Answer = Answer.NOTHING
+    uuid: str | None = None
+    made: bool = False
+    effect_seen: bool = False
+
+
 @dataclass(slots=True)
 class History:
     """All attempts and catalog calls, in the order in which they began.
 
-    on_answer: called after each answer. priority_waits: when queues waited for a retry. backoffs: when processes backed
-    off for foreign writers. wasted_locks: locks that foreign writers released without a swap. row_changes: which
-    process changed a table's row, and when.
+    on_answer: called after each answer; on_view_answer: after each one to a call of `view_calls`.
+    priority_waits: when queues waited for a retry. backoffs: when processes backed off for foreign writers.
+    wasted_locks: locks that foreign writers released without a swap. row_changes: which process changed a table's row,
+    and when.
     """
 
     attempts: list[WriteAttempt] = field(default_factory=list)
@@ -167,15 +195,15 @@ class History:
     wasted_locks: list[WastedLock] = field(default_factory=list)
     row_changes: list[tuple[str, float]] = field(default_factory=list)
     on_answer: Callable[[], None] | None = None
+    view_calls: list[ViewCall] = field(default_factory=list)
+    on_view_answer: Callable[[], None] | None = None
 
     def begin(self, attempt: WriteAttempt) -> WriteAttempt:
         self.attempts.append(attempt)
         return attempt
 
     def record_answer(self, attempt: WriteAttempt, answer: Answer) -> None:
-        """Note an answer. After an unknown outcome a failure proves nothing, and is not noted."""
-        if attempt.answer is Answer.UNKNOWN and answer is Answer.FAILED:
-            return
+        """Note an answer."""
         attempt.answer = answer
         if self.on_answer is not None:
             self.on_answer()
@@ -189,6 +217,12 @@ class History:
         call.answer = answer
         if self.on_answer is not None:
             self.on_answer()
+
+    def record_view_answer(self, call: ViewCall, answer: Answer) -> None:
+        """Note the answer to an operation of a view."""
+        call.answer = answer
+        if self.on_view_answer is not None:
+            self.on_view_answer()
 
     def by_operation(self) -> dict[str, list[WriteAttempt]]:
         attempts_by_operation: defaultdict[str, list[WriteAttempt]] = defaultdict(list)

@@ -20,7 +20,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.connection.thrift_types import Database, StorageDescriptor, Table
-from iceberg_hms.metastore.tables.parameters import ICEBERG, TABLE_TYPE
+from iceberg_hms.metastore.tables.parameters import ICEBERG, TABLE_TYPE, VIRTUAL_VIEW
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION as METADATA_LOCATION
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, Task
@@ -98,7 +98,10 @@ class Metastore:
 
     lease_seconds: the reaper removes an entry that was not renewed for so long. reaper: whether it runs.
     reaper_delay: seconds by which it is late. skew_ms: of the database's clock.
-    on_row_change: called with every Iceberg row that changed. on_acquired: called with a process that acquired a lock.
+    on_row_change: called with every row of a table that changed; on_view_change: of a view.
+    on_acquired: called with a process that acquired a lock.
+    on_insert: called with the name of each new Iceberg table. on_searched: called with a database that was searched for
+    a table, before the caller gets its answer.
     refused: the locations of refused compare-and-swaps. on_removed_by_other: called with an entry and the process that
     removed it, if the process is not its owner.
     lock_api_works: whether lock calls are carried out.
@@ -122,7 +125,10 @@ class Metastore:
         self.lock_api_works = True
         self.locks: list[LockRow] = []
         self.on_row_change: Callable[[RowChange], None] | None = None
+        self.on_view_change: Callable[[RowChange], None] | None = None
         self.on_acquired: Callable[[str], None] | None = None
+        self.on_insert: Callable[[TableName], None] | None = None
+        self.on_searched: Callable[[str], None] | None = None
         self.refused: set[str] = set()
         self.on_removed_by_other: Callable[[LockRow, str], None] | None = None
         self._scheduler = scheduler
@@ -168,6 +174,8 @@ class Metastore:
         def insert() -> None:
             self.rows[name] = row
             self._notify(name, row, None, None, process)
+            if self.on_insert is not None and row.parameters.get(METADATA_LOCATION):
+                self.on_insert(name)
 
         self._commit(insert, name)
 
@@ -267,11 +275,15 @@ class Metastore:
         entry.acquired = acquired
         return acquired
 
+    def of_another(self, lock: int, process: str) -> LockRow | None:
+        """The entry, if another process requested it."""
+        return next((entry for entry in self.locks if entry.id == lock and entry.process != process), None)
+
     def unlock(self, lock: int, process: str) -> None:
         """Remove an entry, if it exists."""
-        for entry in self.locks:
-            if entry.id == lock and entry.process != process and self.on_removed_by_other is not None:
-                self.on_removed_by_other(entry, process)
+        removed = self.of_another(lock, process)
+        if removed is not None and self.on_removed_by_other is not None:
+            self.on_removed_by_other(removed, process)
         self.locks = [entry for entry in self.locks if entry.id != lock]
 
     def watch_lock(self, table: TableName, location: str, process: Process) -> None:
@@ -307,12 +319,14 @@ class Metastore:
     ) -> None:
         """Report a row change, unless it is a scratch row's."""
         to, before = (None if each is None else each.parameters.get(METADATA_LOCATION) for each in (row, replaced))
-        if self.on_row_change is not None and (to is not None or before is not None):
+        is_view = (replaced if row is None else row).tableType == VIRTUAL_VIEW
+        on_change = self.on_view_change if is_view else self.on_row_change
+        if on_change is not None and (to is not None or before is not None):
             unseen = before in self._unseen
             slept_past_lease = to in self.slept_past_lease and self.slept_past_lease[to]()
             if slept_past_lease:
                 self._unseen.add(to)
-            self.on_row_change(RowChange(name, to, before, expected, process, renamed_from, slept_past_lease, unseen))
+            on_change(RowChange(name, to, before, expected, process, renamed_from, slept_past_lease, unseen))
 
 
 def copied(row: Any) -> Any:

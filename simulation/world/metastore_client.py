@@ -19,6 +19,7 @@ from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, Connect
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.connection.thrift_types import LockState
+from iceberg_hms.metastore.locks.lost_lock_cleanup import POLL_INTERVAL_SECONDS
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
@@ -52,6 +53,7 @@ class Network:
     out_until: when an unreachable server can be reached again, by its address. timeout_seconds: for one answer.
     patience_seconds: for one whose caller waits patiently. latest: the longest delay of a late change, in seconds.
     proven: the process knows from earlier commits which servers are atomic.
+    balanced: all servers are behind the first address, where each connection reaches one of them.
     swift: for a foreign writer whose calls are never late and which notices a loss at once, so that its lock holds.
     """
 
@@ -63,6 +65,7 @@ class Network:
     patience_seconds: float = 600.0
     latest: float = 900.0
     proven: bool = False
+    balanced: bool = False
     swift: bool = False
     out_until: dict[str, float] = field(default_factory=dict)
 
@@ -70,7 +73,10 @@ class Network:
         """Raises NotSent if the server cannot be reached."""
         self.wire.scheduler.step()
         self.refuse_if_out(uri)
-        return SimulatedMetastoreClient(self, self.servers[uri])
+        server = self.servers[uri]
+        if self.balanced:
+            server = self.wire.pick([each for each in self.servers.values() if each.has_locks])
+        return SimulatedMetastoreClient(self, uri, server)
 
     def refuse_if_out(self, uri: str) -> None:
         """Raises NotSent while a server cannot be reached."""
@@ -81,8 +87,8 @@ class Network:
 class SimulatedMetastoreClient(MetastoreClient):
     """MetastoreClient on a simulated server."""
 
-    def __init__(self, network: Network, service: SimulatedServer) -> None:
-        self.uri = service.uri
+    def __init__(self, network: Network, uri: str, service: SimulatedServer) -> None:
+        self.uri = uri
         self.cas_support = ConnectionCasSupport(network.runtime.now)
         if network.proven and service.swap_support is SwapSupport.ATOMIC:
             self.cas_support.learn(DATABASE, CompareAndSwap.ATOMIC)
@@ -119,6 +125,8 @@ class SimulatedMetastoreClient(MetastoreClient):
         weight = self._weight(method, arguments)
         if weight == HEAVY and not network.swift:
             self._watch_lock(arguments)
+        if weight == HEAVY:
+            wire.on_change_sent(what)
         wire.before_call(process, what, weight)
         network.refuse_if_out(self.uri)
         wire.stall(process, what)
@@ -132,6 +140,12 @@ class SimulatedMetastoreClient(MetastoreClient):
 
         if wire.strikes("lost_requests", weight):
             raise self._lose(what, effect if method == "lock" else None)
+        if method == "lock" and not network.swift and wire.strikes("lost_replies", weight):
+            raise self._lose_silently(what, effect)
+        if method == "unlock":
+            removed = self._server.metastore.of_another(arguments["rqst"].lockid, process.name)
+            if removed is not None and removed.acquired:
+                wire.pause_before_removal(process, what)
         is_late_at_times = weight == HEAVY and not network.swift
         if is_late_at_times and wire.strikes("late_changes", weight):
             return self._send_late(method, what, effect)
@@ -199,6 +213,8 @@ class SimulatedMetastoreClient(MetastoreClient):
         if not self._network.swift and wire.strikes("slow_replies", slowness):
             wire.note(process, what, "slow reply")
             self._network.runtime.sleep(self._network.timeout_seconds * wire.between(_SLOW, 1.0))
+        if method == "heartbeat":
+            wire.answer_heartbeat_late(process, what)
         if failure is not None:
             raise classify(failure, method)
         return answer
@@ -234,9 +250,20 @@ class SimulatedMetastoreClient(MetastoreClient):
         if not network.swift and wire.between(0.0, 1.0) < _OUTAGE:
             network.out_until[self.uri] = wire.scheduler.now + wire.random_duration(_LONGEST_OUTAGE)
             return NotSent(f"{what}: {self.uri} cannot be reached")
+        return self._lose_silently(what, late)
+
+    def _lose_silently(self, what: str, late: Callable[[], Any] | None) -> NoAnswer:
+        """A request of which its caller learns nothing. late: what it may still do."""
+        wire = self._network.wire
         if late is not None and wire.between(0.0, 1.0) < _LATE_LOCK:
-            # The cleanup looks for the entry of a lost call for as long as a lease.
-            self._later(what, late, latest=self._server.metastore.lease_seconds * _LATEST_LOCK)
+            wire.note(self._network.process, what, "under way")
+            # The cleanup looks for the entry of a lost call for as long as a lease. A run must not end before it did.
+            self._later(
+                what,
+                late,
+                lambda _: wire.scheduler.sleep(3 * POLL_INTERVAL_SECONDS),
+                latest=self._server.metastore.lease_seconds * _LATEST_LOCK,
+            )
         self._fall_silent()
         return NoAnswer(f"{what}: the request was lost")
 
@@ -290,7 +317,10 @@ class SimulatedMetastoreClient(MetastoreClient):
     ) -> None:
         wire = self._network.wire
         courier = Process("network")
-        wire.delay(courier, self._network.latest if latest is None else latest)
+        if latest is None:
+            wire.delay_change(courier, what, self._network.latest)
+        else:
+            wire.delay(courier, latest)
 
         def arrive() -> None:
             answer: Any

@@ -57,7 +57,7 @@ class SimulatedServer:
         self.uri = uri
         self.swap_support = swap_support
         self.metastore = metastore
-        self._has_locks = has_locks
+        self.has_locks = has_locks
         self._lock_error = _LOCK_ERRORS[not says_unsupported]
         self._scheduler = scheduler
 
@@ -99,6 +99,8 @@ class SimulatedServer:
             raise NoSuchObjectException(f"database hive.{dbname}")
         rows = [row for name, row in self.metastore.rows.items() if name.namespace == dbname]
         found = [row.tableName for row in rows if _meets(filter, row.parameters)]
+        if self.metastore.on_searched is not None:
+            self.metastore.on_searched(dbname)
         return found if max_tables < 0 else found[:max_tables]
 
     def _create_table(self, process: str, tbl: Any) -> None:
@@ -201,7 +203,7 @@ class SimulatedServer:
         )
 
     def _require_locks(self, method: str) -> None:
-        if not (self._has_locks and self.metastore.lock_api_works):
+        if not (self.has_locks and self.metastore.lock_api_works):
             raise self._lock_error(method)
 
     # The rest

@@ -118,3 +118,28 @@ def test_an_answer_that_is_lost_on_its_way_is_not_heard_and_the_same_is_sent_aga
     attempts = of_clients(ran(Clients(count=2, commits=2, resent=1.0), seed=3))
     assert [attempt.answer for attempt in attempts] == [Answer.COMMITTED] * 4
     assert all(len(attempt.sent_at) == 2 and len(attempt.parents_seen) == 1 for attempt in attempts)
+
+
+def test_a_proxy_sends_a_commit_twice_at_once_and_its_client_hears_one_answer() -> None:
+    attempts = [
+        attempt for seed in range(3) for attempt in of_clients(ran(Clients(count=2, commits=2, hedged=1.0), seed))
+    ]
+    assert {attempt.answer for attempt in attempts} == {Answer.COMMITTED}
+
+
+def test_the_clients_of_a_crashed_server_send_their_commits_to_the_next_process() -> None:
+    resumed = []
+    for seed in range(30):
+        schedule = ran(Clients(count=4, commits=2), seed, faults=FaultPlan(crashes=2))
+        again = [line for line in schedule.wire.trace.lines() if "s1+" in line and "is answered" in line]
+        resumed += again
+        if again:
+            break
+    assert resumed
+
+
+def test_who_merges_what_others_merged_lands_at_once_and_leaves_no_manifest() -> None:
+    clients = Clients(count=4, commits=3, commit_kinds=(CommitKind.MERGE,), retries=0)
+    attempts = [each for seed in range(6) for each in of_clients(ran(clients, seed, tidy=True))]
+    assert {each.answer for each in attempts} == {Answer.COMMITTED}
+    assert not any(each.left_files for each in attempts)

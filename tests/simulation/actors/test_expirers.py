@@ -26,7 +26,7 @@ def ran(seed: int, **scenario: Any) -> Schedule:
 
 def test_older_snapshots_and_their_lists_go_and_the_heads_stay() -> None:
     gone = 0
-    for seed in range(4):
+    for seed in range(8):
         schedule = ran(seed, expirers=3)
         [table] = schedule.checker.tables
         assert table.metadata is not None

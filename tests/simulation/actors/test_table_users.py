@@ -40,7 +40,7 @@ def test_users_add_delete_and_move_rows_on_states_that_others_leave_behind(versi
 
 def test_a_refused_operation_has_its_data_file_deleted() -> None:
     refused = 0
-    for seed in range(4):
+    for seed in range(8):
         schedule = ran(seed)
         failed = [each for each in schedule.history.attempts if each.answer is Answer.FAILED and each.data_file]
         refused += len(failed)

@@ -139,20 +139,21 @@ def test_a_refusal_of_what_is_there_already_is_seen() -> None:
     assert names(manual) == "refused-is-absent"
 
 
-def test_a_failure_after_unknown_proves_nothing_and_is_not_held_against_the_table() -> None:
+def test_a_refusal_after_an_unknown_answer_is_held_against_the_table() -> None:
     manual = ManualSchedule()
     mine = manual.attempt(1)
     manual.record_answer(mine, Answer.UNKNOWN)
     manual.record_answer(mine, Answer.FAILED)
     manual.append(1)
-    assert manual.failure is None
+    assert names(manual) == "refused-is-absent"
 
 
-def test_a_refusal_of_what_was_sent_again_and_is_there_is_seen() -> None:
+def test_a_refusal_of_a_job_that_ran_before_and_is_there_is_seen() -> None:
     manual = ManualSchedule()
-    mine = manual.attempt(1, answer=Answer.UNKNOWN)
-    mine.refused_while_present = True
-    manual.record_answer(mine, Answer.FAILED)
+    first, again = manual.attempt(1, answer=Answer.UNKNOWN), manual.attempt(2)
+    again.operation = first.operation
+    again.refused_while_present = True
+    manual.record_answer(again, Answer.FAILED)
     assert manual.failure is None
     manual.append(1)
     assert names(manual) == "resent-is-recognized"

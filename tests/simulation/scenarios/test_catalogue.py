@@ -15,7 +15,8 @@ def test_a_scenario_is_found_by_its_name_and_all_by_all() -> None:
 def test_every_scenario_has_at_least_three_writers_with_two_changes_each_or_clients_of_servers() -> None:
     for scenario in SCENARIOS:
         if scenario.clients is None:
-            assert scenario.writers + scenario.table_users >= 3
+            callers = scenario.catalog_callers if scenario.movers else 0
+            assert scenario.writers + scenario.table_users + scenario.view_users + callers >= 3
             assert scenario.changes >= 2
         else:
             assert scenario.servers * scenario.clients.count >= 2

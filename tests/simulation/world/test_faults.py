@@ -113,3 +113,20 @@ def test_a_line_of_a_trace_is_short() -> None:
     name = "file:/t/metadata/00001-2aac15c7-e177-4691-8239-31128ddd586a.metadata.json"
     line = str(TraceEvent(1.5, "w1", f"swap {name}", ValueError("file:/t/x.json is there")))
     assert line == f"     1.500  w1         {'swap 00001-2aac15c7.metadata.json':<36} ValueError: x.json is there"
+
+
+def test_a_late_change_may_arrive_just_before_another_one() -> None:
+    orders: set[tuple[str, ...]] = set()
+
+    def work(wire: Wire, process: Process) -> None:
+        made: list[str] = []
+        courier = Process("network")
+        wire.delay_change(courier, "swap a", 500.0)
+        wire.scheduler.spawn(courier, "late swap a", lambda: made.append(f"late at {wire.scheduler.now > 400.0}"))
+        wire.on_change_sent("swap a")
+        wire.on_change_sent("swap b")
+        orders.add((*made, "swap b"))
+
+    for seed in range(20):
+        run(FaultPlan(), work, seed)
+    assert orders == {("swap b",), ("late at False", "swap b")}

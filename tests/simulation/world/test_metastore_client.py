@@ -63,7 +63,7 @@ def test_a_first_commit_costs_one_lock_more_at_most_and_what_is_not_fenced_goes_
     swap_support: SwapSupport,
 ) -> None:
     schedule = Schedule(
-        Scenario("test", "", writers=1, changes=2, proven=0.0, swap_support=swap_support), 1, WorkerPool()
+        Scenario("test", "", writers=1, changes=2, proven=0.0, swap_support=swap_support), 2, WorkerPool()
     )
     words: list[str] = []
     locks: list[int] = []
@@ -82,7 +82,7 @@ def test_a_first_commit_costs_one_lock_more_at_most_and_what_is_not_fenced_goes_
         assert schedule.run().failure is None
     atomic = swap_support is SwapSupport.ATOMIC
     assert locks[:2] == ([1, 2] if atomic else [2, 3])
-    assert words[:2] == (["unproven", "cas-15"] if atomic else ["blind", "blind"])
+    assert words[:2] == (["unproven-15", "cas-15"] if atomic else ["blind", "blind"])
 
 
 @pytest.mark.parametrize("swap_support", SwapSupport)

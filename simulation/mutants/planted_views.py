@@ -1,0 +1,33 @@
+"""Planted defects of operations of views."""
+
+from __future__ import annotations
+
+from simulation.mutants.mutant import Mutant
+
+_VIEW_OPERATIONS = "coordinator/protocol/view_operations.py"
+
+VIEWS: tuple[Mutant, ...] = (
+    Mutant(
+        "replace-a-view-without-a-reload",
+        "a view is read again under the lock before it is replaced",
+        _VIEW_OPERATIONS,
+        "        with locked(self._ports, [name], wait_seconds, use=use) as locks:\n"
+        "            [lock] = locks\n"
+        "            for _ in range(self._settings.commit_retry_num_retries + 1):\n"
+        "                base = self._base(name)\n",
+        "        base = self._base(name)\n"
+        "        with locked(self._ports, [name], wait_seconds, use=use) as locks:\n"
+        "            [lock] = locks\n"
+        "            for _ in range(self._settings.commit_retry_num_retries + 1):\n",
+        scenario="views-ignored",
+    ),
+    Mutant(
+        "delete-a-view-file-on-unknown",
+        "the file of a view's swap that was sent is not deleted",
+        _VIEW_OPERATIONS,
+        "                if status is CommitStatus.UNKNOWN or is_refused:\n",
+        "                if status is CommitStatus.UNKNOWN or is_refused:\n"
+        "                    delete_files(self._ports.files, [swap.location])\n",
+        scenario="views-late",
+    ),
+)
