@@ -10,6 +10,7 @@ BENCHMARKS = {
     "commit": ("commit", "main", "commits of many writers beside Java's and PyIceberg's HiveCatalog"),
     "appenders": ("stock_appenders", "main", "stock PyIceberg and Spark writers that append to one table"),
     "fairness": ("fairness", "main", "rewrites, deletes and HiveCatalog beside busy appenders"),
+    "outside-writer": ("outside_writer", "outside_writer", "clients of the server beside a writer that bypasses it"),
     "single-writer": ("library", "single_writer", "one writer beside the bare metastore calls of its commits"),
     "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
     "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),

@@ -337,7 +337,8 @@ def run_worker() -> None:
 
     It commits once to the table `warm_up`, which opens connections and probes compare-and-swap, and answers. Each line
     of its input is an order, each answer a line of JSON: {"table": name} loads a table; {"commits": n} makes n commits
-    and reports them, after "seconds" at the latest if given. It ends when its input ends.
+    and reports them, after "seconds" at the latest if given, and "grace" more for the last one. It ends when its input
+    ends.
     """
     job: dict[str, Any] = json.loads(sys.argv[1])
     calls = count_calls()
@@ -353,14 +354,17 @@ def run_worker() -> None:
                 _answer({})
             else:
                 calls.clear()
-                _answer({**make_commits(writer, order["commits"], order.get("seconds")), "calls": calls})
+                made = make_commits(writer, order["commits"], order.get("seconds"), order.get("grace", 0.0))
+                _answer({**made, "calls": calls})
     finally:
         writer.close()
 
 
-def make_commits(writer: Writer, commits: int, limit: float | None) -> dict[str, Any]:
-    """seconds: of the commits that succeeded. started, ended: of all, on the clock that the processes share.
-    unfinished: commits without an answer within the limit; the writer is unusable afterwards."""
+def make_commits(writer: Writer, commits: int, limit: float | None, grace: float = 0.0) -> dict[str, Any]:
+    """grace: how long to wait for a commit that began within the limit.
+
+    seconds: of the commits that succeeded. started, ended: of all, on the clock that the processes share.
+    unfinished: commits without an answer by then; the writer is unusable afterwards."""
     seconds: list[float] = []
     errors: list[str] = []
     snapshot_ids: list[int] = []
@@ -381,7 +385,7 @@ def make_commits(writer: Writer, commits: int, limit: float | None) -> dict[str,
 
     thread = threading.Thread(target=make, daemon=True)
     thread.start()
-    thread.join(limit)
+    thread.join(None if limit is None else limit + grace)
     return {
         "seconds": list(seconds),
         "errors": list(errors),
