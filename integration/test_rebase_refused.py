@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 import iceberg_hms
+from iceberg_hms.coordinator.protocol import own_files
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from integration.faults import SCHEMA
@@ -60,8 +61,10 @@ def test_an_append_that_may_have_read_the_table_is_refused(
 
 @pytest.mark.parametrize(("age_ms", "is_left"), [(1, False), (0, True)])
 def test_a_client_s_replaced_list_is_deleted_after_its_age(
-    metastore: Any, namespace: str, age_ms: int, is_left: bool
+    metastore: Any, namespace: str, age_ms: int, is_left: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # All databases are searched before one is deleted, and this metastore has those of many tests.
+    monkeypatch.setattr(own_files, "SEARCH_AFTER_COMMIT_SECONDS", 60.0)
     table = f"{namespace}.t"
     with (
         iceberg_hms.connect(
