@@ -16,7 +16,7 @@ HiveCatalog in its lock mode. Each round has these blocks for each kind, each on
     clients/s   commits that the clients landed, all together
     least       of the client that landed fewest, over its equal share of all commits
     failed      commits that a client gave up
-    lost        acknowledged commits that the table lacks
+    wrong       acknowledged commits of clients that the table lacks, and given-up ones that it has
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from benchmarks.fairness import UNFAIR, in_environment
 from benchmarks.instruments import serving
 from benchmarks.writers import SCHEMA, JavaWriters, Process
 from iceberg_hms.local.metastore import LocalMetastore
+from integration import interop
 
 NAMESPACE = "bench"
 PROPERTIES = {"iceberg-hms.rebase-appends": "none"}
@@ -50,14 +51,25 @@ GRACE_SECONDS = 60.0
 
 @dataclass
 class Block:
-    """landed: by each client. outside: commits of the process outside. lost: acknowledged ones that the table lacks."""
+    """landed: by each client. outside: commits of the process outside. wrong: what clients heard wrongly."""
 
     name: str
     seconds: float
     outside: int = 0
     landed: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    lost: int = 0
+    wrong: list[str] = field(default_factory=list)
+    _heard: dict[str, str | None] = field(default_factory=dict)
+
+    def hear(self, path: str, error: str | None) -> None:
+        """What a client heard of the commit of a file."""
+        self._heard[path] = error
+        if error is not None:
+            self.errors.append(error)
+
+    def compare(self, present: set[str]) -> None:
+        """present: the paths of the table's files."""
+        self.wrong = [f"{path}: {error}" for path, error in self._heard.items() if (error is None) != (path in present)]
 
     @property
     def least(self) -> float:
@@ -96,24 +108,19 @@ class Round:
         made.errors += [f"outside: {error}" for error in answer["errors"]]
         for client in clients:
             client.close()
-        made.lost = made.outside + sum(made.landed) - self._count(table)
+        made.compare(set(interop.live_paths(self._metastore, table)))
         return made
 
     def _append(self, client: Any, table: str, ends: float, block: Block) -> int:
         loaded, landed, number = self._java.load(client, table), 0, 0
         while monotonic() < ends:
             number += 1
-            (file,) = self._java.files([f"file:/nowhere/{id(client)}-{number}.parquet"])
+            path = f"file:/nowhere/{id(client)}-{number}.parquet"
+            (file,) = self._java.files([path])
             error = self._java.append(loaded, file)
-            if error is None:
-                landed += 1
-            else:
-                block.errors.append(error)
+            block.hear(path, error)
+            landed += error is None
         return landed
-
-    def _count(self, table: str) -> int:
-        with self._connected() as catalog:
-            return len(catalog.load_table(table).snapshots())
 
     def _connected(self) -> Any:
         return iceberg_hms.connect(metastore_uri=self._metastore.uri, warehouse=self._metastore.warehouse)
@@ -131,10 +138,12 @@ def show(blocks: Sequence[Block]) -> None:
                 f"{statistics.median(sum(block.landed) / block.seconds for block in beside):.1f}" if beside else "",
                 f"{statistics.median(block.least for block in beside):.2f}" if beside else "",
                 sum(len(block.errors) for block in mine),
-                sum(block.lost for block in mine),
+                sum(len(block.wrong) for block in mine),
             )
         )
-    instruments.print_table(("block", "outside/s", "clients/s", "least", "failed", "lost"), rows)
+    instruments.print_table(("block", "outside/s", "clients/s", "least", "failed", "wrong"), rows)
+    for wrong in (wrong for block in blocks for wrong in block.wrong):
+        print(wrong)
     for error in dict.fromkeys(error.splitlines()[0][:160] for block in blocks for error in block.errors[:1]):
         print(error)
 

@@ -26,7 +26,7 @@ from iceberg_hms.coordinator.protocol.group_lock import abandoned
 from iceberg_hms.coordinator.protocol.group_progress import GroupResult
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, new_head
 from iceberg_hms.coordinator.protocol.refused_change import RefusedChange
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
@@ -236,12 +236,23 @@ class Coordinator:
 
     def _commit_group(self, name: TableName, state: TableState, commits: Sequence[PendingCommit]) -> None:
         def hold_answer(commit: PendingCommit) -> bool:
-            return state.retry_priority.record_outcome(commit, self._ports.runtime.now())
+            head = new_head(commit)
+            is_beaten = head is not None and not self._sources.sent.made(head)
+            hold = is_beaten and state.kept_lock.note_beaten()
+            return state.retry_priority.record_outcome(commit, self._ports.runtime.now(), hold=hold)
 
         self._groups[name] = self._ports.runtime.now(), commits
         try:
             result = commit_group(
-                self._ports, self._cache, self._settings, name, commits, self._sources, state.hints, hold_answer
+                self._ports,
+                self._cache,
+                self._settings,
+                name,
+                commits,
+                self._sources,
+                state.hints,
+                hold_answer,
+                state.kept_lock.take(),
             )
             state.hints = result.hints
         except BaseException as error:  # a defect: whatever was sent, nobody must wait for ever

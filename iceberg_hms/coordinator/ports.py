@@ -400,6 +400,7 @@ class EventListener(Protocol):
         registered              `report`: a CommitReport of the registration of a metadata file
         retry-priority-wait     `table`, `seconds`: commits waited for one with retry priority
         foreign-writer-backoff  `table`, `seconds`: commits paused to let a foreign writer commit
+        lock-kept               `table`, `seconds`: the lock was kept for a commit that lost against a writer outside
         overdue                 `table`: the metastore did not answer a swap, rename or drop in time. Its callers got
                                 CommitStateUnknown; the lock is kept. A later `committed` or `lock-left-to-expire` says
                                 how it ended; none comes if the metastore refused it

@@ -26,7 +26,11 @@ _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 #: Upper bounds of the histogram of group sizes.
 GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 #: Events that count as waits, with the metric's name; and events that are only counted.
-_WAITS: Final = {"retry-priority-wait": "retry_priority_wait", "foreign-writer-backoff": "foreign_writer_backoff"}
+_WAITS: Final = {
+    "retry-priority-wait": "retry_priority_wait",
+    "foreign-writer-backoff": "foreign_writer_backoff",
+    "lock-kept": "kept_lock",
+}
 _COUNTED: Final = {"overdue": "operations_overdue", "lock-left-to-expire": "locks_left_to_expire"}
 #: Types of metrics reports that have a label of their own.
 _REPORTS: Final = frozenset(("scan-report", "commit-report"))
@@ -225,6 +229,8 @@ _WORK: Final = {
     "retry_priority_wait_seconds": "Time that commits waited for retried commits with priority.",
     "foreign_writer_backoffs": "Times that a table's commits paused for a foreign writer.",
     "foreign_writer_backoff_seconds": "Time that tables' commits paused for foreign writers.",
+    "kept_locks": "Times that a table's lock was kept for a commit that lost against a writer outside.",
+    "kept_lock_seconds": "Time that tables' locks were kept for such commits.",
 }
 _WARNINGS: Final = {
     "operations_overdue": "Swaps, renames and drops without an answer in time; their tables stay locked meanwhile.",

@@ -71,6 +71,18 @@ def priority_waits_in_bounds(view: View) -> str | None:
     )
 
 
+def locks_kept_in_bounds(view: View) -> str | None:
+    settings = view.settings
+    if settings is None or not view.steady:
+        return None
+    return _out_of_bounds(
+        "the process kept the lock",
+        view.history.locks_kept,
+        settings.retry_priority_max_wait_ms,
+        settings.retry_priority_max_share_percent,
+    )
+
+
 def backoffs_in_bounds(view: View) -> str | None:
     settings = view.settings
     if settings is None or not view.steady:

@@ -30,6 +30,7 @@ event that can break an invariant: a table row changes, a file is deleted, a cli
     served-in-time              no client waits much longer than one retry-priority wait and one backoff
     priority-waits-in-bounds    no wait for a retry exceeds its limit, and all together stay within their time budget
     priority-waits-for-a-retry  the queue waits only while a commit that lost a conflict is expected back
+    locks-kept-in-bounds        a process keeps the lock for a refused commit within the same two bounds
     backoffs-in-bounds          a process backs off only for foreign writers, and within the same two bounds
     backoff-after-wasted-lock   a process backs off after a foreign writer held the lock and did not swap, while its
                                 time budget allows it
@@ -300,6 +301,7 @@ INVARIANTS: tuple[StepInvariant, ...] = (
     StepInvariant("served-in-time", fairness.served_in_time, (StepKind.REST,)),
     StepInvariant("priority-waits-in-bounds", fairness.priority_waits_in_bounds, (StepKind.REST,)),
     StepInvariant("priority-waits-for-a-retry", fairness.priority_waits_for_a_retry, (StepKind.REST,)),
+    StepInvariant("locks-kept-in-bounds", fairness.locks_kept_in_bounds, (StepKind.REST,)),
     StepInvariant("backoffs-in-bounds", fairness.backoffs_in_bounds, (StepKind.REST,)),
     StepInvariant("no-garbage-left", fairness.no_garbage_left, (StepKind.REST,)),
 )

@@ -275,6 +275,22 @@ GROUPS: tuple[Mutant, ...] = (
         scenario="rebase-namespace",
     ),
     Mutant(
+        "leave-a-kept-lock",
+        "a lock that was kept for a client is released when the client does not come back",
+        "coordinator/scheduling/kept_lock.py",
+        "            lock.release()\n            self._publish()\n",
+        "            self._publish()\n",
+        scenario="outside-crash",
+    ),
+    Mutant(
+        "keep-the-lock-from-the-group",
+        "the group of the client that is back has the lock that was kept for it",
+        "coordinator/coordinator.py",
+        "                state.kept_lock.take(),\n",
+        "",
+        scenario="outside",
+    ),
+    Mutant(
         "trust-a-listener",
         "a listener's exception loses no group that was taken from the queue",
         _QUEUE,

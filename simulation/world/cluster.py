@@ -191,6 +191,7 @@ class ClusterNode:
         answer = {
             "retry-priority-wait": self.cluster.history.priority_waits,
             "foreign-writer-backoff": self.cluster.history.backoffs,
+            "lock-kept": self.cluster.history.locks_kept,
         }.get(event["event"])
         if answer is not None:
             now = self.runtime.now()

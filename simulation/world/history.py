@@ -184,6 +184,7 @@ class History:
 
     on_answer: called after each answer; on_view_answer: after each one to a call of `view_calls`.
     priority_waits: when queues waited for a retry. backoffs: when processes backed off for foreign writers.
+    locks_kept: when processes kept the table's lock for a retry.
     wasted_locks: locks that foreign writers released without a swap. row_changes: which process changed a table's row,
     and when.
     """
@@ -192,6 +193,7 @@ class History:
     catalog_calls: list[CatalogCall] = field(default_factory=list)
     priority_waits: list[Pause] = field(default_factory=list)
     backoffs: list[Pause] = field(default_factory=list)
+    locks_kept: list[Pause] = field(default_factory=list)
     wasted_locks: list[WastedLock] = field(default_factory=list)
     row_changes: list[tuple[str, float]] = field(default_factory=list)
     on_answer: Callable[[], None] | None = None

@@ -74,11 +74,13 @@ def commit_group(
     sources: LookupSources,
     hints: TableHints,
     holds_back: Callable[[PendingCommit], bool] = lambda _: False,
+    kept_lock: HeldLock | None = None,
 ) -> GroupResult:
     """Commit a group of changes to a table that is there; every commit has its outcome when this returns.
 
     sources: tell of changes that were committed before. hints: what the last group of this table returned.
     holds_back: called with each commit once its outcome is decided; True: the caller of this function answers it later.
+    kept_lock: the table's, if it was taken before; the group gives it back.
     """
     progress = GroupProgress(list(commits))
     group = GroupContext(
@@ -96,10 +98,14 @@ def commit_group(
     )
     with measured() as usage:
         try:
-            _load_to_swap(group, progress, hints, usage)
+            _load_to_swap(group, progress, hints, usage, kept_lock)
         except BaseException as error:  # noqa: BLE001 - whatever it is, every commit gets its answer
             abandon(group, progress)
             fail_unsent(group, progress, reason_to_refuse(name, error))
+        finally:
+            if kept_lock is not None:
+                # For an error before the steps that need it: twice is harmless.
+                kept_lock.release()
     _answer_and_tidy(group, usage)
     return GroupResult(
         TableHints(progress.contested, progress.last_location, ports.runtime.now()),
@@ -110,13 +116,19 @@ def commit_group(
     )
 
 
-def _load_to_swap(group: GroupContext, progress: GroupProgress, hints: TableHints, usage: Usage) -> None:
+def _load_to_swap(
+    group: GroupContext, progress: GroupProgress, hints: TableHints, usage: Usage, kept_lock: HeldLock | None
+) -> None:
     """Steps 2 to 8. Steps 2 to 4 come first unless the hints say that they would be wasted; steps 5 to 8 are done again
     with another lock if the first one is lost before a swap was sent. A group whose changes are all refused needs no
     lock, unless it has to fence the table."""
-    if hints.lock_first:
+    lock = kept_lock
+    if lock is not None:
+        group.lock.took(lock)
+    if lock is not None or hints.lock_first:
         group.moves.look_up(progress.waiting, None)
-    lock = None if hints.lock_first else _build_and_lock(group, progress, hints)
+    else:
+        lock = _build_and_lock(group, progress, hints)
     # One more, for a server that is found not to compare: the first lock in a database may be `require_cas`.
     for _ in range(group.settings.commit_retry_num_retries + 2):
         if lock is None:

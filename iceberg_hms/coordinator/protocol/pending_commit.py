@@ -203,3 +203,11 @@ def lost_its_place(commit: PendingCommit) -> bool:
         case Failed(error=RequirementFailed(name=name)):
             return bool(name == ASSERT_REF_SNAPSHOT_ID)
     return False
+
+
+def new_head(commit: PendingCommit) -> object:
+    """The snapshot to which another commit has moved the branch of one that lost its place; None for others."""
+    match commit.outcome:
+        case Failed(error=RequirementFailed(name=name, found=found)) if name == ASSERT_REF_SNAPSHOT_ID:
+            return found
+    return None

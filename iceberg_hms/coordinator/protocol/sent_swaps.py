@@ -252,6 +252,11 @@ class SentSwaps:
                 or self._another_waits(identity, group)
             )
 
+    def made(self, snapshot_id: object) -> bool:
+        """Whether this process committed a snapshot, as far as it remembers."""
+        with self._mutex:
+            return snapshot_id in self._landed
+
     def would_know(self, identity: ChangeIdentity) -> bool:
         """Whether this process knows of all swaps that can have been sent since a change was made. A client's clock
         may be ahead: what is further in the future was refused, unless the table was as well."""

@@ -80,6 +80,7 @@ class CommitQueue:
             return self._wait_and_take(state)
         except Exception:
             logger.exception("retry priority on %s failed: its commits go on as they came; %s", self._name, REPORT)
+        state.kept_lock.give_back(state.kept_lock.detach())
         with self._mutex:
             held = self._states.reset_retry_priority(state)
             group = self._take_group(state.retry_priority)
@@ -107,29 +108,45 @@ class CommitQueue:
         window.record(returned, expected, answered)
 
     def _wait_and_take(self, state: TableState) -> list[PendingCommit]:
-        runtime, priority = self._ports.runtime, state.retry_priority
+        runtime, priority, kept_lock = self._ports.runtime, state.retry_priority, state.kept_lock
         waiting_since: float | None = None
         while True:
             with self._mutex:
                 self._arrival = None
                 self._drop_withdrawn()
                 commits, now = self.commits(), runtime.now()
-                due = priority.answers_due(commits, now)
-                priority_wait = priority.seconds_to_wait(commits, now)
-                wait = max(priority_wait, _seconds_blocked(commits, now, self._sent.blocked_until(self._name)))
-                if wait <= 0:
+                ready_in, kept_for = kept_lock.ready_in(now), kept_lock.seconds_left(now)
+                needs_lock = kept_lock.is_wanted(now)
+                # The lock is for the one that is back, before another one may be sent for.
+                is_busy = needs_lock and any(map(priority.times_refused, commits))
+                due = priority.answers_due(commits, now, may_await=not (ready_in or is_busy))
+                priority_wait = priority.seconds_to_wait(commits, now, may_await_in=ready_in)
+                blocked = _seconds_blocked(commits, now, self._sent.blocked_until(self._name))
+                wait = max(priority_wait, blocked, 0.0 if commits else kept_for)
+                takes_lock = needs_lock and priority.awaits_one_of(due) and (priority_wait > 0 or not commits)
+                # A group takes the lock that is kept, if there is one.
+                over = None if kept_for or (commits and wait <= 0) else kept_lock.detach()
+                ends = wait <= 0 and not takes_lock
+                if ends:
                     # In the same critical section: a commit that arrives after this check must not overtake one with
                     # retry priority.
                     group = self._take_group(priority)
                 else:
                     arrival = self._arrival = runtime.event()
+            kept_lock.give_back(over)
+            if takes_lock:
+                kept_lock.acquire()
+                priority.restart_wait(runtime.now())
             for commit in due:
                 commit.answer()
-            if wait <= 0:
+            if ends:
                 break
+            if takes_lock:
+                # Commits may have come meanwhile.
+                continue
             if commits and priority_wait > 0 and waiting_since is None:
                 waiting_since = now
-            arrival.wait(wait)
+            arrival.wait(min(wait, kept_for) if kept_for else wait)
         if waiting_since is not None:
             with log_and_continue(f"telling listeners of {self._name}", REPORT):
                 seconds = runtime.now() - waiting_since

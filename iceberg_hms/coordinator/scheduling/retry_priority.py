@@ -69,8 +69,9 @@ class RetryPriority:
         known = (self._refused.get(id_) for id_ in commit.change.identity.snapshot_ids)
         return max((each.times for each in known if each is not None), default=0)
 
-    def record_outcome(self, commit: PendingCommit, now: float) -> bool:
-        """Note a commit's outcome. True: it was refused, and its answer is held until `answers_due` returns it."""
+    def record_outcome(self, commit: PendingCommit, now: float, *, hold: bool = False) -> bool:
+        """Note a commit's outcome. True: it was refused, and its answer is held until `answers_due` returns it. hold:
+        hold the answer although no other commit is awaited."""
         ids = commit.change.identity.snapshot_ids
         if not ids or not self._max_wait:
             return False
@@ -78,7 +79,7 @@ class RetryPriority:
         if not lost_its_place(commit):
             self._record_landed(id_, commit)
             return False
-        is_first = self._awaited is None and not self._held
+        is_first = self._awaited is None and not self._held and not hold
         refused = self._refused.setdefault(id_, _Refused(commit.change.identity.sender))
         refused.times += 1
         refused.since = now
@@ -94,15 +95,18 @@ class RetryPriority:
             return True
         return False
 
-    def answers_due(self, queued: Sequence[PendingCommit], now: float) -> list[PendingCommit]:
-        """Refused commits whose held answers the caller shall send now. queued: the commits in the table's queue."""
+    def answers_due(
+        self, queued: Sequence[PendingCommit], now: float, *, may_await: bool = True
+    ) -> list[PendingCommit]:
+        """Refused commits whose held answers the caller shall send now. queued: the commits in the table's queue.
+        may_await: whether the next one may get its answer, if none is awaited; else all are held for their time."""
         for commit in queued:
             self._record_return(commit)
         if self._awaited is not None and now >= self._refused[self._awaited].since + self._max_wait:
             self._clients.record_miss(self._refused[self._awaited].sender)
             self._stop_waiting(now)
         due = [id_ for id_, commit in self._held.items() if self._is_due(id_, commit, now)]
-        if self._awaited is None:
+        if self._awaited is None and may_await:
             candidates = [id_ for id_ in self._held if id_ not in due]
             if candidates:
                 self._awaited = max(candidates, key=lambda id_: self._refused[id_].times)
@@ -112,17 +116,27 @@ class RetryPriority:
                 self._refused[id_].since = now
         return [self._held.pop(id_) for id_ in due]
 
+    def awaits_one_of(self, commits: Sequence[PendingCommit]) -> bool:
+        """Whether one of these is the commit that others wait for."""
+        return any(self._awaited in commit.change.identity.snapshot_ids for commit in commits)
+
+    def restart_wait(self, now: float) -> None:
+        """The answer to the commit that others wait for is sent only now."""
+        if self._awaited is not None:
+            self._refused[self._awaited].since = now
+
     def release_all(self) -> list[PendingCommit]:
         """All refused commits whose answers are held; they are held no longer, and the caller sends them."""
         held = list(self._held.values())
         self._held.clear()
         return held
 
-    def seconds_to_wait(self, queued: Sequence[PendingCommit], now: float) -> float:
-        """How long the queue waits unless a commit arrives; 0: it does not wait. Call after `answers_due`."""
+    def seconds_to_wait(self, queued: Sequence[PendingCommit], now: float, *, may_await_in: float = 0.0) -> float:
+        """How long the queue waits unless a commit arrives; 0: it does not wait. Call after `answers_due`.
+        may_await_in: when that may await another one."""
         if self._awaited is None:
             self._stop_waiting(now)
-            return 0.0
+            return 0.0 if queued or not self._held else min([may_await_in, *self._held_ends(now)])
         if queued:
             if not self._budget.allows(now) or any(self.times_refused(commit) for commit in queued):
                 self._stop_waiting(now, keep_awaited=True)
@@ -131,8 +145,7 @@ class RetryPriority:
                 self._waiting_since = now
         elif not self._held:
             return 0.0
-        ends = [self._held_until(self._refused[id_], commit) for id_, commit in self._held.items()]
-        return min([self._refused[self._awaited].since + self._max_wait, *ends]) - now
+        return min([self._refused[self._awaited].since + self._max_wait - now, *self._held_ends(now)])
 
     def _record_return(self, commit: PendingCommit) -> None:
         for id_ in commit.change.identity.snapshot_ids:
@@ -146,6 +159,10 @@ class RetryPriority:
         again in another request and has another outcome."""
         refused = self._refused.get(id_)
         return refused is None or now >= self._held_until(refused, commit) or not self._clients.returns(refused.sender)
+
+    def _held_ends(self, now: float) -> list[float]:
+        """After how many seconds each held answer is due."""
+        return [self._held_until(self._refused[id_], commit) - now for id_, commit in self._held.items()]
 
     def _held_until(self, refused: _Refused, commit: PendingCommit) -> float:
         return min(refused.since + self._max_hold, commit.deadline)

@@ -14,6 +14,7 @@ from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
+from iceberg_hms.coordinator.scheduling.kept_lock import KeptLock
 from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
 from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
 
@@ -27,6 +28,7 @@ class TableState:
 
     hints: TableHints
     retry_priority: RetryPriority
+    kept_lock: KeptLock
     foreign_writer_backoff: ForeignWriterBackoff
     own_files: RecentOwnFiles
     replaced_lists: ReplacedLists
@@ -56,10 +58,14 @@ class TableStates:
             return state
 
     def forget(self, name: TableName) -> list[PendingCommit]:
-        """Drop a table's state. Returns the refused commits whose answers it held; the caller sends them."""
+        """Drop a table's state, and give the lock back that it kept. Returns the refused commits whose answers it held;
+        the caller sends them."""
         with self._mutex:
             state = self._states.pop(name, None)
-        return state.retry_priority.release_all() if state is not None else []
+        if state is None:
+            return []
+        state.kept_lock.give_back(state.kept_lock.detach())
+        return state.retry_priority.release_all()
 
     def has_priority(self, name: TableName, commit: PendingCommit) -> bool:
         """Whether a commit was refused before, so that others may be waiting for it."""
@@ -78,6 +84,7 @@ class TableStates:
         return TableState(
             TableHints(),
             RetryPriority(self._settings, self._clients),
+            KeptLock(self._ports, self._settings, name),
             ForeignWriterBackoff(self._ports, self._settings, name),
             own_files,
             ReplacedLists(self._ports, self._settings, own_files),

@@ -15,6 +15,10 @@ class TimeBudget:
         """Whether a use may begin now."""
         return now >= self._not_before
 
+    def seconds_until_allowed(self, now: float) -> float:
+        """How long until a use may begin; 0: now."""
+        return max(0.0, self._not_before - now)
+
     def spend(self, begun: float, ended: float) -> None:
         """Record a use."""
         self._not_before = ended + (ended - begun) * (1 / self._share - 1)

@@ -23,6 +23,7 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "registered", "report": CommitReport(_NAME, "file:/m", TableMetadata({}))},
     {"event": "retry-priority-wait", "table": _NAME, "seconds": 0.5},
     {"event": "foreign-writer-backoff", "table": _NAME, "seconds": 0.5},
+    {"event": "lock-kept", "table": _NAME, "seconds": 0.5},
     {"event": "overdue", "table": _NAME},
     {"event": "lock-left-to-expire", "table": _NAME, "seconds": 300.0},
     {"event": "metrics-report", "table": _NAME, "report": object()},

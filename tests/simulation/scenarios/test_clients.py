@@ -37,6 +37,7 @@ def _events(schedule: Schedule) -> Counter[str]:
     return Counter(
         held=len(history.priority_waits),
         backoffs=len(history.backoffs),
+        locks_kept=len(history.locks_kept),
         lists_deleted=sum(call.startswith("delete snap-") or "delete file:/t/metadata/snap-" in call for call in calls),
         unheard=sum(" is not heard" in call for call in calls),
         expired=sum(call == "expires" for call in calls),
@@ -84,6 +85,7 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
         ("expired-network", {"unheard": 10, "expired": 10}),
         ("expired-unnumbered", {"unheard": 20, "expired": 20, "append unknown": 3}),
         ("backoff", {"backoffs": 1}),
+        ("outside", {"locks_kept": 5, "committed after it lost": 10}),
     ],
 )
 def test_each_scenario_produces_what_it_is_there_for(name: str, wanted: dict[str, int]) -> None:
