@@ -110,7 +110,7 @@ def test_without_the_lock_everything_goes_on(table, error):
     assert table.kept.take() is None
 
 
-def test_a_lock_that_is_given_back_is_released_and_no_listener_is_told_under_a_mutex(table):
+def test_a_lock_that_is_given_back_is_released_and_calls_no_listener_under_a_mutex(table):
     table.kept.acquire()
     detached = table.kept.detach()
     assert table.events == []
@@ -186,7 +186,7 @@ def test_a_client_that_was_beaten_twice_has_the_lock_when_it_comes_back(contest)
     assert len(contest.kept()) == 1
 
 
-def test_no_lock_is_kept_for_who_lost_against_another_client_of_this_process(contest):
+def test_no_lock_is_kept_for_a_client_that_another_one_of_this_process_beat(contest):
     for _ in range(3):
         base = contest.metadata()
         contest.send(base, next(contest.numbers) + 100)
