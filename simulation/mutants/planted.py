@@ -20,7 +20,6 @@ _SENT_SWAPS = "coordinator/protocol/sent_swaps.py"
 _QUEUE = "coordinator/scheduling/commit_queue.py"
 _ALREADY_COMMITTED = "coordinator/protocol/already_committed.py"
 _ATTEMPT = "coordinator/protocol/attempt.py"
-_GROUP_FILES = "coordinator/protocol/group_files.py"
 _GROUP_OUTCOMES = "coordinator/protocol/group_outcomes.py"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -89,24 +88,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "files are deleted only on proof that the commit failed",
         _COMMIT_GROUP,
         "    if sent.status is CommitStatus.UNKNOWN:\n",
-        "    if sent.status is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n",
+        "    if sent.status is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n"
+        "        group.files._swaps.clear()\n",
     ),
     Mutant(
         "answer-failed-for-unknown",
         "a change that may be in the table is not answered as failed",
         _GROUP_OUTCOMES,
         "        self.known.extend((commit, Unknown(error)) for commit in commits)\n",
-        "        from iceberg_hms.coordinator.protocol.outcome import Failed\n\n"
-        "        self.known.extend((commit, Failed(error)) for commit in commits)\n",
-    ),
-    Mutant(
-        "delete-manifests-before-the-replay",
-        "a change's own manifests are kept until it is proved to have failed",
-        _GROUP_FILES,
-        "        self._garbage.extend(attempt.written)\n",
-        "        self._garbage.extend(attempt.written)\n"
-        "        for files in self._own.values():\n"
-        "            self._garbage.extend(files)\n",
+        "        from iceberg_hms.coordinator.protocol.outcome import Failed\n"
+        "        from iceberg_hms.errors import CommitConflict\n\n"
+        "        self.known.extend((commit, Failed(CommitConflict(error.message))) for commit in commits)\n",
     ),
     Mutant(
         "delete-the-whole-log",
@@ -207,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if found is not CommitStatus.SUCCESS and snapshot_ids:\n"
         "        known = _snapshots(cache, current_location)\n"
         "        if any(",
-        scenario="again",
+        scenario="hedged-short-log",
     ),
     Mutant(
         "withdraw-a-sent-change",

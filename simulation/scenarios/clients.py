@@ -275,6 +275,21 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         protected=OURS_AND_LOCKED,
     ),
     Scenario(
+        "hedged-short-log",
+        "the same, where the metadata log has one entry whose old files are deleted: few tell what became of a swap",
+        FaultPlan(pauses=2, lost_replies=4, late_changes=4, false_refusals=3),
+        writers=1,
+        cas_writers=2,
+        servers=1,
+        clients=Clients(count=4, commits=2, think=0.5, hedged=0.9, resent_within=5.0),
+        properties={
+            _REBASE: "all",
+            "write.metadata.previous-versions-max": "1",
+            "write.metadata.delete-after-commit.enabled": "true",
+        },
+        waits=(0.5, 5.0, 300.0),
+    ),
+    Scenario(
         "backoff",
         "a busy server beside foreign writers that read before they lock: it backs off for them",
         writers=0,
