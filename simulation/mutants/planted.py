@@ -241,14 +241,6 @@ MUTANTS: tuple[Mutant, ...] = (
         scenario="restarted",
     ),
     Mutant(
-        "take-any-swap-for-a-fence",
-        "only a swap of a table whose swaps all compare excludes those that were sent before",
-        _SENT_SWAPS,
-        "        if swap.fences:\n",
-        "        if True:\n",
-        scenario="restarted-ignored",
-    ),
-    Mutant(
         "wake-successful-callers-only",
         "every caller gets an answer",
         _PENDING_COMMIT,

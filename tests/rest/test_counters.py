@@ -153,13 +153,15 @@ def test_commit_costs_are_summed_and_each_groups_calls_counted_once(catalog: Scr
 
 def test_events_of_waits_are_counted_with_their_seconds() -> None:
     counters = Counters()
-    for event in ("retry-priority-wait", "foreign-writer-backoff", "retry-priority-wait", "committed"):
+    for event in ("retry-priority-wait", "foreign-writer-backoff", "retry-priority-wait", "lock-kept", "committed"):
         counters.count_event({"event": event, "table": TableName("n", "t"), "seconds": 0.5})
     found = values(counters.render())
     assert found["iceberg_hms_rest_commit_retry_priority_waits_total"] == 2
     assert found["iceberg_hms_rest_commit_retry_priority_wait_seconds_total"] == 1
     assert found["iceberg_hms_rest_commit_foreign_writer_backoffs_total"] == 1
     assert found["iceberg_hms_rest_commit_foreign_writer_backoff_seconds_total"] == 0.5
+    assert found["iceberg_hms_rest_commit_kept_locks_total"] == 1
+    assert found["iceberg_hms_rest_commit_kept_lock_seconds_total"] == 0.5
 
 
 def test_overdue_operations_and_locks_left_to_expire_are_counted() -> None:

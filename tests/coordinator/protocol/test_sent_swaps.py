@@ -238,3 +238,12 @@ def test_a_clock_that_was_behind_when_the_process_began_hides_no_swap_of_an_earl
 def test_a_snapshot_from_the_future_tells_nothing_of_when_it_was_made(sent: SentSwaps, runtime: HandRuntime) -> None:
     """a table may be ahead of all clocks, and then its snapshots may be"""
     assert not sent.would_know(change(7, timestamp_ms=START + CLOCK_SKEW_MS + 1))
+
+
+def test_a_process_tells_its_own_snapshots_from_those_of_others(sent: SentSwaps) -> None:
+    swap = SentSwap(NAME, "file:/base", carries=frozenset([1, "key"]))
+    sent.send(swap, [])
+    assert not sent.made(1)
+    sent.settle(swap, CommitStatus.SUCCESS, Swapped())
+    assert sent.made(1)
+    assert not any(map(sent.made, (2, None, "key")))

@@ -101,6 +101,33 @@ def test_of_several_refused_clients_one_gets_its_answer_and_the_next_when_that_c
     assert priority.answers_due([Queued(5)], 10.4) == [losers[2]]
 
 
+def test_an_answer_is_held_for_a_lock_although_no_other_commit_is_awaited():
+    priority = priority_after()
+    first = Queued(1, outcome=LOST)
+    assert priority.record_outcome(first, 10.0, hold=True)
+    assert priority.answers_due([], 10.0, may_await=False) == []
+    assert priority.seconds_to_wait([], 10.0, may_await_in=0.3) == pytest.approx(0.3)
+    assert priority.seconds_to_wait([Queued(2)], 10.0, may_await_in=0.3) == 0, "who is there does not wait"
+    due = priority.answers_due([], 10.3)
+    assert due == [first]
+    assert priority.awaits_one_of(due)
+    assert not priority.awaits_one_of([Queued(2)])
+    assert wait(priority, [Queued(2)], 10.5) == pytest.approx(0.8)
+    priority.restart_wait(10.5)
+    assert wait(priority, [Queued(2)], 10.5) == pytest.approx(1.0)
+
+
+def test_an_answer_is_held_for_a_lock_no_longer_than_for_another_commit():
+    priority = priority_after()
+    first = Queued(1, outcome=LOST)
+    priority.record_outcome(first, 10.0, hold=True)
+    assert priority.seconds_to_wait([], 10.0, may_await_in=99.0) == pytest.approx(10.0)
+    assert priority.answers_due([], 20.0, may_await=False) == [first]
+    assert not priority.awaits_one_of([first])
+    priority.restart_wait(20.0)
+    assert wait(priority, [Queued(2)], 20.0) == 0
+
+
 def test_priority_goes_to_the_next_refused_commit_when_one_does_not_come_back():
     priority = priority_after(1, 5, 6)
     assert ids(priority.answers_due([], 10.99)) == []

@@ -13,3 +13,5 @@ def test_after_a_use_enough_time_passes_to_keep_to_the_share(percent, free):
     if free:
         assert not budget.allows(12.0 + free - 0.01)
     assert budget.allows(12.0 + free + 0.01)
+    assert budget.seconds_until_allowed(12.0) == pytest.approx(free)
+    assert budget.seconds_until_allowed(99.0) == 0.0

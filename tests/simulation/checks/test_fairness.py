@@ -141,6 +141,21 @@ def test_a_process_that_sleeps_holds_its_queue_back_for_as_long() -> None:
     assert manual.failure is None
 
 
+def test_a_lock_that_is_kept_too_long_or_too_often_is_seen() -> None:
+    for times, seen in (
+        ([(1.0, 2.0)], ""),
+        ([(1.0, 3.5)], "locks-kept-in-bounds: the process kept the lock for 2.5 s"),
+        (
+            [(1.0, 2.0), (2.1, 3.0)],
+            "locks-kept-in-bounds: the process kept the lock for 1.0 s, and again 0.1 s after that",
+        ),
+    ):
+        manual = ManualSchedule(settings=SETTINGS)
+        manual.history.locks_kept.extend(Pause("w1", begun, ended) for begun, ended in times)
+        manual.rest()
+        assert (manual.failure or "") == seen
+
+
 def test_a_table_that_rests_for_nobody_too_long_or_too_often_is_seen() -> None:
     for foreign, times, seen in (
         (0, [(1.0, 1.1)], "backoffs-in-bounds: w1 backed off at 1.000, and there is no foreign writer"),

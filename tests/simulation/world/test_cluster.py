@@ -102,11 +102,11 @@ def test_each_process_says_which_one_it_is() -> None:
 def test_what_is_held_back_and_what_rests_is_noted_with_its_times() -> None:
     def work(node: ClusterNode) -> None:
         node.runtime.sleep(2.0)
-        for event in ("retry-priority-wait", "foreign-writer-backoff", "committed"):
+        for event in ("retry-priority-wait", "foreign-writer-backoff", "lock-kept", "committed"):
             node.publish({"event": event, "table": TABLE, "seconds": 0.5})
 
     history = run(work).history
-    for noted in (history.priority_waits, history.backoffs):
+    for noted in (history.priority_waits, history.backoffs, history.locks_kept):
         [held] = noted
         assert (held.process, round(held.ended - held.begun, 6), held.ended > 2.0) == ("p", 0.5, True)
 
