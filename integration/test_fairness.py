@@ -1,4 +1,5 @@
-"""A stock client's rewrites and deletes land beside busy appenders, although the server rebases only the appends."""
+"""A stock client's rewrites and deletes land beside busy appenders, although the server rebases only the appends; and
+its appends that may not be rebased land beside a fast writer that is not behind the server."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from integration.rest_clients import server as server
 
 APPENDERS = 4
 TIMES = 8
+NOT_REBASED = {"iceberg-hms.rebase-appends": "none"}
 
 
 @contextmanager
@@ -149,3 +151,86 @@ def test_a_hive_catalog_writer_lands_beside_busy_rest_writers(
     direct.close()
     assert len(landed) >= 8, failed
     check_history(metastore, table, [*acknowledged, *landed])
+
+
+@contextmanager
+def writing_outside(metastore: Any, table: str, folder: Path) -> Iterator[list[str]]:
+    """A Python API that appends as fast as it can, with a coordinator of its own. Yields the paths that it landed."""
+    ended, landed = threading.Event(), list[str]()
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as outside:
+        loaded = outside.load_table(table)
+
+        def write() -> None:
+            while not ended.is_set():
+                path = interop.small_parquet(folder / f"outside-{len(landed)}.parquet", [len(landed)])
+                loaded.append([f"file:{path}"])
+                landed.append(f"file:{path}")
+
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(write)
+            try:
+                wait_for(lambda: len(landed) >= 2)
+                yield landed
+            finally:
+                ended.set()
+            future.result(120)
+
+
+def beside_a_writer_outside(
+    spark: Any, metastore: Any, catalogs: list[Any], table: str, folder: Path
+) -> tuple[list[str], list[str]]:
+    """Stock REST clients append TIMES files each, while another process appends all the time. Checks that the table has
+    what was acknowledged. Returns the paths that landed, and the errors."""
+    landed, failed = list[str](), list[str]()
+
+    def write(writer: int) -> None:
+        loaded = catalogs[writer].loadTable(interop.java_identifier(spark, table))
+        for number in range(TIMES):
+            path = interop.small_parquet(folder / f"client-{writer}-{number}.parquet", [number])
+            append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, path))
+            error = interop.java_error(append.commit)
+            (failed if error else landed).append(error or f"file:{path}")
+
+    with (
+        writing_outside(metastore, table, folder) as theirs,
+        ThreadPoolExecutor(len(catalogs)) as pool,
+    ):
+        for future in [pool.submit(write, writer) for writer in range(len(catalogs))]:
+            future.result(300)
+    check_history(metastore, table, [*landed, *theirs])
+    return landed, failed
+
+
+@pytest.mark.slow
+def test_stock_clients_land_beside_a_fast_writer_that_is_not_behind_the_server(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
+) -> None:
+    """The server keeps the table's lock for a client that lost, until its commit is back."""
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties=NOT_REBASED)
+    kept: list[Any] = []
+    catalog.subscribe(lambda event: kept.append(event) if event["event"] == "lock-kept" else None)
+    landed, failed = beside_a_writer_outside(spark, metastore, java(3), table, tmp_path)
+    # A loser or two before the server knows of the writer outside; a lock that is late on a busy machine.
+    assert len(landed) >= 2 * TIMES, failed
+    assert kept
+
+
+@pytest.mark.slow
+def test_without_a_kept_lock_they_starve_there(spark: Any, metastore: Any, namespace: str, tmp_path: Path) -> None:
+    """The control: the same clients, but the server keeps no lock, since none has a short lease."""
+    off = {"lock.short-lease-ms": 0}
+    table = f"{namespace}.t"
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+    ):
+        catalog.create_table(table, SCHEMA, properties=NOT_REBASED)
+        catalogs = [
+            interop.java_catalog(spark, interop.REST_CATALOG, f"starved-{number}", uri=server.uri, token=TOKEN)
+            for number in range(3)
+        ]
+        landed, failed = beside_a_writer_outside(spark, metastore, catalogs, table, tmp_path)
+        for each in catalogs:
+            each.close()
+    assert len(failed) > len(landed)
