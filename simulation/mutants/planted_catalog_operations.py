@@ -109,7 +109,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _CREATION_OUTCOME,
         "        found = self._find_by_uuid(metadata, name)\n",
         "        found: Sequence[Pointer] | None = []\n",
-        scenario="creations",
+        scenario="moves",
     ),
     Mutant(
         "search-one-database-only",
@@ -117,7 +117,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "coordinator/protocol/uuid_lookup.py",
         "        return [last_known.namespace, *others]\n",
         "        return [last_known.namespace, *others][:1]\n",
-        scenario="creations",
+        scenario="moves",
     ),
     Mutant(
         "search-all-databases-once",
