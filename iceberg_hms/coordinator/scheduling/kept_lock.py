@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 #: After a writer outside beat a client, the lock is taken for the next losers for this long.
 _BEATEN_LATELY_SECONDS: Final = 30.0
+#: After a lock that may not be kept, none is taken for this long: the metastore does not compare atomically, say.
+_UNFIT_SECONDS: Final = 300.0
 
 
 class KeptLock:
@@ -46,7 +48,7 @@ class KeptLock:
         self._mutex = ports.runtime.mutex()
         self._lock: HeldLock | None = None
         self._kept_at = self._ended_at = 0.0
-        self._beaten_at = -math.inf
+        self._beaten_at = self._unfit_until = -math.inf
 
     def note_beaten(self) -> bool:
         """A writer outside beat a client. True: that happened lately, too, so its answer has to wait for the lock."""
@@ -56,7 +58,8 @@ class KeptLock:
 
     def is_wanted(self, now: float) -> bool:
         """Whether losers need the lock."""
-        return now - self._beaten_at < _BEATEN_LATELY_SECONDS and self._short_lease > 0 and self._longest > 0
+        is_on = self._short_lease > 0 and self._longest > 0 and now >= self._unfit_until
+        return is_on and now - self._beaten_at < _BEATEN_LATELY_SECONDS
 
     def ready_in(self, now: float) -> float:
         """How long losers have to wait before the lock may be taken for one; 0: it may, or they do not need it."""
@@ -78,6 +81,7 @@ class KeptLock:
                 self._lock, self._kept_at = lock, runtime.now()
         else:
             lock.release()
+            self._unfit_until = runtime.now() + _UNFIT_SECONDS
 
     def take(self) -> HeldLock | None:
         """The kept lock, if there is one: it is the caller's then, and may be lost by now."""

@@ -83,10 +83,14 @@ def test_the_next_loser_waits_until_the_share_of_the_time_allows_it(table):
     assert table.kept.ready_in(table.time) == 0.0, "nobody needs it any more"
 
 
-def test_a_lock_with_a_long_lease_is_not_kept():
+def test_a_lock_with_a_long_lease_is_not_kept_nor_asked_for_again_soon():
     table = Table(lease=16.0)
     table.kept.acquire()
     assert (table.kept.take(), table.entries()) == (None, 0)
+    table.time += 299
+    assert [table.kept.note_beaten(), table.kept.note_beaten()] == [False, False]
+    table.time += 1
+    assert table.kept.note_beaten()
 
 
 @pytest.mark.parametrize("part", ["exclusive", "require_cas"])
