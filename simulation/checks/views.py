@@ -2,7 +2,8 @@
 
 view-is-whole               the metadata file of every view exists
 acknowledged-is-in-view     an acknowledged creation or replacement is in its view, until the view is dropped
-refused-is-not-in-view      one that was answered as failed never is, unless it is a creation whose view was renamed
+refused-is-not-in-view      one that was answered as failed never is, unless it is a creation whose view was renamed, or
+                            dropped before the answer
 view-files-kept             no file is deleted that a view's row names
 view-stays-itself           a swap keeps the view's UUID
 view-answer-is-true         a rename or drop that was answered as failed was not made; an acknowledged one was, by
@@ -93,8 +94,10 @@ class ViewChecker:
         by_uuid = {metadata.uuid: metadata for _, metadata in self._views.values()}
         for call in self._calls:
             sets_mark = call.kind in (ViewCallKind.CREATE, ViewCallKind.REPLACE)
-            # A creation that the metastore made and refused is not looked for under other names.
-            is_lost = call.kind is ViewCallKind.CREATE and call.uuid in self._renamed
+            # A creation that the metastore made and refused is not looked for under other names; and if another process
+            # dropped its view and made one, a look cannot tell it from a creation that came too late.
+            was_dropped = call.uuid in self._dropped and call.uuid not in by_uuid
+            is_lost = call.kind is ViewCallKind.CREATE and (call.uuid in self._renamed or was_dropped)
             if sets_mark and call.answer is Answer.FAILED and call.made and not is_lost:
                 self._fail(f"refused-is-not-in-view: {call.mark} was answered as failed, and was in {call.name}")
             if sets_mark and call.answer is Answer.COMMITTED and call.uuid not in self._dropped:

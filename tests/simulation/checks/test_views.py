@@ -87,6 +87,19 @@ def test_a_refused_replacement_that_was_made(world: World) -> None:
     assert world.broken == {"refused-is-not-in-view"}
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_a_refused_creation_whose_view_was_dropped_before_the_answer(world: World, back: bool) -> None:
+    """It is excused only while the view is gone."""
+    call = world.call(ViewCallKind.CREATE)
+    world.change("a.metadata.json", "mark")
+    world.change(None)
+    world.history.record_view_answer(call, Answer.FAILED)
+    assert not world.failures
+    if back:
+        world.change("a.metadata.json", "mark")
+    assert world.broken == ({"refused-is-not-in-view"} if back else set())
+
+
 def test_another_view_under_the_same_row(world: World) -> None:
     world.change("a.metadata.json")
     world.change("b.metadata.json", uuid="11111111-7681-40c8-86dc-e36561f83385")
