@@ -56,10 +56,16 @@ class QuickRuntime(ThreadRuntime):
         self.threads: list[threading.Thread] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        thread = threading.Thread(target=function, name=name)
-        thread.start()
-        # Only now: `join`, which another thread may be in, cannot wait for one that was not started.
-        self.threads.append(thread)
+        is_known = threading.Event()
+
+        def run() -> None:
+            # By itself: Ctrl-C may end the caller's `spawn` before that could note the thread for `join`.
+            self.threads.append(threading.current_thread())
+            is_known.set()
+            function()
+
+        threading.Thread(target=run, name=name).start()
+        is_known.wait()
 
     def join(self) -> None:
         """Wait for all workers, so that what they tidy up after their callers' answers is done."""
