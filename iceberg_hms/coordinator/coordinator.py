@@ -207,6 +207,9 @@ class Coordinator:
         """Answer everyone in a queue that has no worker, because there was no thread for one, or because the worker
         failed. The next commit starts anew. Returns the answer."""
         full = QueueFull(f"the commits to {name} have no worker: {error.__class__.__name__}: {error}")
+        # Before the mutex, which all tables share: the metastore may take long to unlock.
+        kept_lock = self._states.get(name).kept_lock
+        kept_lock.give_back(kept_lock.detach())
         with self._mutex:
             queue = self._queues.pop(name, None)
             held = self._states.forget(name)

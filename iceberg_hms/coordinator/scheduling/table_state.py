@@ -58,14 +58,10 @@ class TableStates:
             return state
 
     def forget(self, name: TableName) -> list[PendingCommit]:
-        """Drop a table's state, and give the lock back that it kept. Returns the refused commits whose answers it held;
-        the caller sends them."""
+        """Drop a table's state. Returns the refused commits whose answers it held; the caller sends them."""
         with self._mutex:
             state = self._states.pop(name, None)
-        if state is None:
-            return []
-        state.kept_lock.give_back(state.kept_lock.detach())
-        return state.retry_priority.release_all()
+        return state.retry_priority.release_all() if state is not None else []
 
     def has_priority(self, name: TableName, commit: PendingCommit) -> bool:
         """Whether a commit was refused before, so that others may be waiting for it."""

@@ -107,7 +107,7 @@ def agent_info(
         raise InvalidInput(f"A lock's request is at most 36 of the characters 0-9, a-z and -: {request!r}")
     process = f"iceberg-hms/{_boot_id(proc)}/{_pid_namespace(proc)}/{os.getpid()}-{_start_time(proc)}"
     attempt = f"{_attempt()}/{last_part(protection, lease_seconds)}"
-    # The request is for who reads it: what identifies the entry and its lease must be whole.
+    # Only operators read the request. What identifies the entry and its lease must be whole.
     room = AGENT_INFO_MAX - len(f"{process}/.{attempt}")
     return f"{process}/{request[:room]}.{attempt}"
 

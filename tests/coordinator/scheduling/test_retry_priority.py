@@ -107,7 +107,7 @@ def test_an_answer_is_held_for_a_lock_although_no_other_commit_is_awaited():
     assert priority.record_outcome(first, 10.0, hold=True)
     assert priority.answers_due([], 10.0, may_await=False) == []
     assert priority.seconds_to_wait([], 10.0, may_await_in=0.3) == pytest.approx(0.3)
-    assert priority.seconds_to_wait([Queued(2)], 10.0, may_await_in=0.3) == 0, "who is there does not wait"
+    assert priority.seconds_to_wait([Queued(2)], 10.0, may_await_in=0.3) == 0, "commits in the queue do not wait"
     due = priority.answers_due([], 10.3)
     assert due == [first]
     assert priority.awaits_one_of(due)
