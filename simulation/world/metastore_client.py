@@ -102,6 +102,10 @@ class SimulatedMetastoreClient(MetastoreClient):
     def is_usable(self) -> bool:
         return self._is_open
 
+    @property
+    def is_closed(self) -> bool:
+        return not self._is_open
+
     def close(self) -> None:
         self._is_open = False
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter
 
@@ -38,6 +39,17 @@ def test_the_same_seed_gives_the_same_trace(scenario: Scenario, seed: int) -> No
     first = trace(scenario, seed)
     assert len(first) > 20
     assert trace(scenario, seed) == first
+
+
+def test_when_garbage_is_collected_decides_nothing() -> None:
+    """A process in this schedule loses its connections while references to them are left."""
+    scenario = by_name("same-files")[0]
+    first = trace(scenario, 788)
+    gc.disable()
+    try:
+        assert trace(scenario, 788) == first
+    finally:
+        gc.enable()
 
 
 def test_other_seeds_give_other_traces() -> None:

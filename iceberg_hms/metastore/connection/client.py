@@ -122,6 +122,11 @@ class MetastoreClient:
         return not self._broken and self._is_ours and not self._transport.has_hung_up()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or a call failed so that no other can be sent."""
+        return self._broken
+
+    @property
     def _is_ours(self) -> bool:
         return self._process == os.getpid()
 

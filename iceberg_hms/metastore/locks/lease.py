@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from weakref import WeakKeyDictionary
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Runtime
@@ -77,7 +76,7 @@ class ServerLeases:
     def __init__(self, runtime: Runtime, default_seconds: float) -> None:
         self._default = default_seconds
         self._mutex = runtime.mutex()
-        self._by_connection: WeakKeyDictionary[MetastoreClient, float] = WeakKeyDictionary()
+        self._by_connection: dict[MetastoreClient, float] = {}
 
     def ask(self, client: MetastoreClient) -> None:
         """Ask a connection's server, if it was not asked before. Raises NotSent if it does not answer: what the caller
@@ -90,22 +89,26 @@ class ServerLeases:
         except NoAnswer as error:
             raise NotSent(error.message) from error
         with self._mutex:
-            self._by_connection[client] = seconds
+            self._by_connection = {**self._open(), client: seconds}
 
     @property
     def is_known(self) -> bool:
-        """Whether any server was asked whose connection is still there."""
+        """Whether any server was asked whose connection is still open."""
         with self._mutex:
-            return bool(self._by_connection)
+            return bool(self._open())
 
     @property
     def shortest(self) -> float:
         """In seconds."""
         with self._mutex:
-            return min(self._by_connection.values(), default=self._default)
+            return min(self._open().values(), default=self._default)
 
     @property
     def longest(self) -> float:
         """In seconds."""
         with self._mutex:
-            return max(self._by_connection.values(), default=self._default)
+            return max(self._open().values(), default=self._default)
+
+    def _open(self) -> dict[MetastoreClient, float]:
+        """Of the connections that are still open. Call with the mutex held."""
+        return {client: seconds for client, seconds in self._by_connection.items() if not client.is_closed}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
+from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lease import ServerLeases, lease_seconds, parse_duration
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
@@ -140,19 +140,23 @@ def test_each_server_of_the_list_has_its_own_lease() -> None:
         runtime.join()
 
 
-def test_the_shortest_and_the_longest_lease_are_those_of_the_connections_that_are_there() -> None:
+def test_the_shortest_and_the_longest_lease_are_those_of_the_open_connections() -> None:
     leases = ServerLeases(ThreadRuntime(), 30.0)
     assert (leases.is_known, leases.shortest, leases.longest) == (False, 30.0, 30.0)
+    still_referred_to = []
+
+    def ask(client: MetastoreClient) -> None:
+        leases.ask(client)
+        still_referred_to.append(client)
+
     with running() as first, running() as second:
         second.hms.config["hive.txn.timeout"] = "60s"
         with pool_of(first) as one, pool_of(second) as other:
             for each in (one, other, one):
-                each.run(leases.ask, idempotent=True)
+                each.run(ask, idempotent=True)
             assert (leases.is_known, leases.shortest, leases.longest) == (True, 60.0, 300.0)
         assert first.hms.calls.count("get_config_value") == 2, "once for each name"
-    del one, other, each
-    gc.collect()
-    assert not leases.is_known
+    assert not leases.is_known, "when the garbage collector comes decides nothing"
 
 
 def test_a_lease_that_could_not_be_asked_is_asked_before_the_lock_is(pool: ClientPool, hms: FakeHms) -> None:
