@@ -255,7 +255,7 @@ class CommitServer:
                 attempt.lost_at.append(runtime.now())
         else:
             answer = Answer.COMMITTED
-            self._leave_list(attempt, snapshot, report, heard=heard)
+            self._leave_list(attempt, snapshot, report, begun, heard=heard)
         finally:
             del self._waiting[attempt]
             attempt.waited = max(attempt.waited, runtime.now() - begun)
@@ -268,13 +268,21 @@ class CommitServer:
     def _send_unheard(self, attempt: WriteAttempt, change: Change) -> None:
         """A copy of a commit whose answer reaches nobody."""
         with contextlib.suppress(IcebergHmsError):
+            begun = self.node.runtime.now()
             report = self._coordinator.commit(TABLE, change, wait_seconds=self._random.pick(self.node.cluster.waits))
             committed = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
             if committed is not None:
                 # The client keeps its own list, if the snapshot has another one.
-                attempt.left_at = self.node.runtime.now()
+                self._note_left(attempt, begun)
 
-    def _leave_list(self, attempt: WriteAttempt, snapshot: SentSnapshot, report: CommitReport, *, heard: bool) -> None:
+    def _note_left(self, attempt: WriteAttempt, begun: float) -> None:
+        """The client of a call that began then leaves its list. The server may have slept after it had answered."""
+        attempt.left_at = self.node.runtime.now()
+        attempt.left_since = self.node.process.awake_since(begun, attempt.left_at)
+
+    def _leave_list(
+        self, attempt: WriteAttempt, snapshot: SentSnapshot, report: CommitReport, begun: float, *, heard: bool
+    ) -> None:
         """A client keeps or deletes its list when its snapshot has another one. Without an answer it keeps it."""
         own = snapshot.made[0]
         committed = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
@@ -284,7 +292,7 @@ class CommitServer:
             attempt.lists.discard(own)
             self.node.cluster.storage.delete(own)
         if attempt.lists and not report.already_committed:
-            attempt.left_at = self.node.runtime.now()
+            self._note_left(attempt, begun)
         self._leave_manifests(attempt, snapshot, committed, heard=heard)
 
     def _leave_manifests(

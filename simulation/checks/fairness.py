@@ -50,9 +50,9 @@ def client_files_kept(view: View) -> str | None:
             return f"{name_of(view.deleted)} of a refused attempt of {attempt.operation} is deleted"
         if view.deleted not in attempt.lists:
             continue
-        if attempt.left_at is None:
+        if attempt.left_since is None:
             return f"{name_of(view.deleted)} is deleted, and {attempt.operation} may still send it"
-        age = view.at - attempt.left_at
+        age = view.at - attempt.left_since
         if age + _SLACK < view.settings.replaced_list_age_ms / 1000:
             deleted = name_of(view.deleted)
             return f"{deleted} is deleted {age:.1f} s after {attempt.operation} was committed with another list"

@@ -41,6 +41,11 @@ class Process:
     def slept_at(self, when: float) -> bool:
         return any(since <= when <= until for since, until in self.sleeps)
 
+    def awake_since(self, begun: float, now: float) -> float:
+        """The earliest moment after `begun` at which it may have done what it is seen to have done now: when its first
+        sleep since then began, or now."""
+        return min((since for since, until in self.sleeps if until >= begun), default=now)
+
 
 class _Worker:
     """A thread that runs one task after another: starting a thread for each would cost too much."""

@@ -55,7 +55,8 @@ class WriteAttempt:
     meanwhile as well. committed_with: another attempt of the same swap. rewrites: its data file has others' rows.
     parents_seen: the branch's head each time its client made it. never_rebased: its parent must be one of those.
     lists: its client's manifest lists, which the server must keep. left_at: when the client learned of its commit, in
-    simulated seconds. left_files: the lists and manifests that its client left after refusals.
+    simulated seconds; left_since: when the server may have answered, at the earliest. left_files: the lists and
+    manifests that its client left after refusals.
     sent_at: each time that it was sent and queued. lost_at: each time that its client learned of a lost conflict.
     waited: its longest wait for an answer, in seconds.
     ahead: the attempts that were queued when it was sent, and how often they had been made by then.
@@ -86,6 +87,7 @@ class WriteAttempt:
     never_rebased: bool = False
     lists: set[str] = field(default_factory=set)
     left_at: float | None = None
+    left_since: float | None = None
     left_files: set[str] = field(default_factory=set)
     sent_at: list[float] = field(default_factory=list)
     lost_at: list[float] = field(default_factory=list)

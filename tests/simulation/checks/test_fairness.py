@@ -77,7 +77,7 @@ def test_a_client_that_waits_for_longer_than_a_turn_and_a_rest_is_seen() -> None
 def test_a_client_s_list_that_is_deleted_too_early_is_seen(left: float | None, after: float, seen: str) -> None:
     manual = ManualSchedule(settings=SETTINGS)
     manual.storage.store.lists[LIST] = ()
-    manual.attempt(1, lists={LIST}, left_at=left)
+    manual.attempt(1, lists={LIST}, left_at=left, left_since=left)
     pass_time(manual, after)
     manual.storage.delete(LIST)
     assert (manual.failure or "").endswith(seen)

@@ -177,3 +177,10 @@ def test_threads_are_used_again() -> None:
 def test_outside_of_tasks_nobody_is_current() -> None:
     with pytest.raises(RuntimeError, match="no task runs"):
         Scheduler(SeededRandom(1), WorkerPool()).step()
+
+
+def test_a_process_that_slept_may_have_done_before_what_is_seen_after() -> None:
+    process = Process("one", sleeps=[(1.0, 4.0), (10.0, 20.0), (30.0, 40.0)])
+    assert process.awake_since(5.0, 45.0) == 10.0
+    assert process.awake_since(12.0, 45.0) == 10.0
+    assert process.awake_since(41.0, 45.0) == 45.0
