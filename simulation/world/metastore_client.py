@@ -261,11 +261,12 @@ class SimulatedMetastoreClient(MetastoreClient):
         wire = self._network.wire
         if late is not None and wire.between(0.0, 1.0) < _LATE_LOCK:
             wire.note(self._network.process, what, "under way")
-            # The cleanup looks for the entry of a lost call for as long as a lease. A run must not end before it did.
+            # The cleanup looks for the entry of a lost call for as long as a lease, once the lock was released, however
+            # long that takes. A run must not end before it did.
             self._later(
                 what,
                 late,
-                lambda _: wire.scheduler.sleep(3 * POLL_INTERVAL_SECONDS),
+                lambda _: wire.scheduler.sleep(self._network.patience_seconds + 3 * POLL_INTERVAL_SECONDS),
                 latest=self._server.metastore.lease_seconds * _LATEST_LOCK,
             )
         self._fall_silent()
