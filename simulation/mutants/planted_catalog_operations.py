@@ -40,14 +40,6 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         scenario="operations-network",
     ),
     Mutant(
-        "purge-without-the-lease-check",
-        "a dropped table is the loaded one only if the lock covered both calls",
-        _CATALOG_OPERATIONS,
-        "            if not (isinstance(answer, Swapped) and held_until_now(locks)):\n",
-        "            if not isinstance(answer, Swapped):\n",
-        scenario="drops-asleep",
-    ),
-    Mutant(
         "rename-without-the-locks",
         "a rename writes the whole row back: nobody may commit meanwhile",
         _CATALOG_OPERATIONS,
