@@ -6,7 +6,6 @@ from simulation.mutants.mutant import Mutant
 
 _QUEUE = "coordinator/scheduling/commit_queue.py"
 _COMMIT_GROUP = "coordinator/protocol/commit_group.py"
-_REFUSED_SWAPS = "coordinator/protocol/refused_swaps.py"
 _REPLACED_LISTS = "coordinator/protocol/replaced_lists.py"
 _BACKOFF = "coordinator/scheduling/foreign_writer_backoff.py"
 _TIME_BUDGET = "coordinator/scheduling/time_budget.py"
@@ -34,7 +33,7 @@ GROUPS: tuple[Mutant, ...] = (
         _SEQUENCE_NUMBERS,
         " or number > parent.sequence_number:\n",
         " or number:\n",
-        scenario="overwritten",
+        scenario="hedged-overwritten",
     ),
     Mutant(
         "stage-half-a-change",
@@ -297,14 +296,5 @@ GROUPS: tuple[Mutant, ...] = (
         '            with log_and_continue(f"telling listeners of {self._name}", REPORT):\n                seconds',
         "            if True:\n                seconds",
         scenario="defects",
-    ),
-    Mutant(
-        "refuse-a-landed-change",
-        "of a group that was refused in parts, what landed is not refused",
-        _REFUSED_SWAPS,
-        "        self._landed = True\n",
-        "        self._landed = True\n"
-        "        self._alone += [(commit, AccessDenied('refused')) for commit in self._again]\n",
-        scenario="refusals",
     ),
 )

@@ -93,7 +93,7 @@ REBASE: tuple[Mutant, ...] = (
         "coordinator/protocol/already_committed.py",
         "    if Lineage(identity, base.metadata).presence is not Presence.ABSENT:\n        return None\n",
         "",
-        scenario="expired",
+        scenario="expired-crash",
     ),
     Mutant(
         "rebase-an-expired-change",

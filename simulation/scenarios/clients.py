@@ -212,6 +212,15 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         waits=_PATIENT,
     ),
     Scenario(
+        "expired-crash",
+        "the same, where the server crashes, and another one gets what its clients send again",
+        FaultPlan(crashes=2),
+        writers=0,
+        servers=1,
+        clients=Clients(count=4, commits=2, commit_kinds=_ALL, think=0.1, resent=0.5, resent_within=60.0),
+        expirers=3,
+    ),
+    Scenario(
         "expired-network",
         "the same on two branches of version 3, through two servers, where calls are lost and old metadata is deleted",
         BAD_NETWORK,

@@ -134,6 +134,15 @@ def test_a_queue_that_waits_for_nobody_is_seen(lost: float, back: tuple[float, .
     assert names(manual) == seen
 
 
+@pytest.mark.parametrize(("process", "seen"), [("w1++", ""), ("w11", "priority-waits-for-a-retry")])
+def test_the_clients_of_a_server_come_back_to_the_one_that_takes_its_place(process: str, seen: str) -> None:
+    manual = ManualSchedule(settings=SETTINGS)
+    away(manual, 0.9)
+    manual.history.priority_waits.append(Pause(process, 1.0, 2.0))
+    manual.rest()
+    assert names(manual) == seen
+
+
 def test_a_process_that_sleeps_holds_its_queue_back_for_as_long() -> None:
     manual = ManualSchedule(settings=SETTINGS, faults=FaultPlan(pauses=1))
     manual.history.priority_waits.append(Pause("w1", 1.0, 12.0))

@@ -82,6 +82,7 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
         ("refused-attempts", {"committed after it lost": 10}),
         ("refused-network", {"lists_deleted": 1, "committed after it lost": 5}),
         ("expired", {"unheard": 20, "expired": 20, "validated unknown": 2, "rebased": 1}),
+        ("expired-crash", {"unheard": 10, "expired": 5}),
         ("expired-network", {"unheard": 10, "expired": 10}),
         ("expired-unnumbered", {"unheard": 20, "expired": 20, "append unknown": 3}),
         ("backoff", {"backoffs": 1}),
