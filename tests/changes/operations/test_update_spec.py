@@ -200,6 +200,9 @@ def test_the_specs_are_those_of_pyiceberg(version: int, commits: list[list[tuple
         draft, taken = SpecDraft(current), []
         # A field that is removed and added again stays where it was, as in Java; PyIceberg puts it last, or refuses it.
         for step in sorted(steps, key=lambda each: each[0] != "add"):
+            if step[0] == "rename" and step[2] in {each.name for each in current.spec.fields}:
+                # Java gives a removed field another name then; PyIceberg makes two fields of one name.
+                continue
             try:
                 take(draft, step)
             except InvalidInput:
