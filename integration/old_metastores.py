@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -219,7 +220,7 @@ def check_pointer(check: table_pointer.Check, server: LocalMetastore, request: p
     settings = Settings.load({"metastore_uri": server.uri}, environ={})
     pool = ClientPool([server.uri], size=4)
     namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     try:
         check(HmsTablePointer(pool, settings), place)
     finally:
@@ -231,7 +232,7 @@ def check_views(check: view_pointer.Check, server: LocalMetastore, request: pyte
     settings = Settings.load({"metastore_uri": server.uri}, environ={})
     pool = ClientPool([server.uri], size=4)
     namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     try:
         check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
+import iceberg_hms
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from integration.test_metastore_contracts import hive_table
 from integration.test_rest_on_hms import SCHEMA, set_properties
 from integration.test_rest_on_hms import http as http
 from integration.test_rest_on_hms import server as server
@@ -88,15 +92,98 @@ def test_a_renamed_table_and_one_made_under_its_old_name_are_purged_each_alone(t
     assert tables.files("victim") == []
 
 
+def move(pool: ClientPool, metastore: Any, name: TableName, location: str, **parameters: str) -> None:
+    """Give a row another folder, as other writers can."""
+    pointer = HmsTablePointer(pool, Settings.load({"metastore_uri": metastore.uri}, environ={}))
+    row = pointer.load(name)
+    row.table.sd.location = location
+    row.table.parameters.update(parameters)
+    arguments = {
+        "dbname": name.namespace,
+        "tbl_name": name.name,
+        "new_tbl": row.table,
+        "environment_context": None,
+    }
+    pool.run(lambda client: client.call("alter_table_with_environment_context", **arguments), idempotent=False)
+    assert pointer.load(name).location == location
+
+
 @pytest.mark.parametrize("place", ["/victim", "/victim/metadata", ""])
 def test_a_table_that_another_writer_moved_to_anothers_folder_takes_no_file_along(
     tables: Tables, pool: ClientPool, metastore: Any, place: str
 ) -> None:
-    pointer = HmsTablePointer(pool, Settings.load({"metastore_uri": metastore.uri}, environ={}))
-    row = pointer.load(TableName(tables.namespace, "evil"))
-    row.table.sd.location = f"{tables.root}{place}"
-    arguments = {"dbname": tables.namespace, "tbl_name": "evil", "new_tbl": row.table, "environment_context": None}
-    pool.run(lambda client: client.call("alter_table_with_environment_context", **arguments), idempotent=False)
-    assert pointer.load(row.name).location == f"{tables.root}{place}"
+    move(pool, metastore, TableName(tables.namespace, "evil"), f"{tables.root}{place}")
     tables.purge("evil")
     assert tables.files("victim") == tables.kept
+
+
+class HiveTable:
+    """A managed Hive table with a row, in the folder that Hive gives it."""
+
+    def __init__(self, pool: ClientPool, tables: Tables) -> None:
+        self.location = f"{tables.root}/hive"
+        hive_table(pool, TableName(tables.namespace, "hive"), self.location)
+        self.data = Path(f"{self.location}/000000_0".removeprefix("file:"))
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        self.data.write_bytes(b"a row")
+
+
+def test_a_table_in_the_folder_of_a_hive_table_deletes_none_of_its_files(
+    http: httpx.Client, tables: Tables, pool: ClientPool
+) -> None:
+    theirs = HiveTable(pool, tables)
+    path = f"/v1/namespaces/{tables.namespace}/tables"
+    for location in (theirs.location, f"{theirs.location}/deeper"):
+        body = {"name": "inside", "schema": SCHEMA, "location": location}
+        answer = http.post(path, json=body)
+        assert answer.status_code == 400, answer.text
+    staged = http.post(path, json={**body, "location": theirs.location, "stage-create": True}).json()["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": theirs.location},
+        {"action": "set-properties", "updates": {"iceberg-hms.owned-folder": theirs.location}},
+    ]
+    tables.commit("inside", {"requirements": [{"type": "assert-create"}], "updates": updates})
+    file = {"snapshot-id": 1, "statistics-path": f"file:{theirs.data}", "file-size-in-bytes": 1}
+    update = {"action": "set-partition-statistics", "partition-statistics": file}
+    tables.commit("inside", {"requirements": [], "updates": [update]})
+    tables.purge("inside")
+    assert theirs.data.read_bytes() == b"a row"
+
+
+def test_orphans_are_not_removed_from_a_folder_that_holds_hive_tables(
+    tables: Tables, pool: ClientPool, metastore: Any
+) -> None:
+    """A table at the folder of its database: each file of a Hive table in it looks like an orphan."""
+    theirs = HiveTable(pool, tables)
+    for name in ("victim", "evil"):
+        tables.purge(name)
+    tables.create("wide")
+    move(pool, metastore, TableName(tables.namespace, "wide"), tables.root)
+    now = datetime.datetime.now(datetime.UTC)
+    with iceberg_hms.connect(metastore_uri=metastore.uri) as catalog:
+        wide = catalog.load_table((tables.namespace, "wide"))
+        with pytest.raises(InvalidInput, match=rf"{tables.namespace}\.hive has the folder"):
+            wide.remove_orphan_files(older_than=now, force=True)
+        assert theirs.data.exists()
+        pool.run(
+            lambda client: client.call("drop_table", dbname=tables.namespace, name="hive", deleteData=False),
+            idempotent=False,
+        )
+        assert wide.remove_orphan_files(older_than=now, force=True).files.locations == [f"{theirs.location}/000000_0"]
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["at the database's folder", "at the warehouse"])
+def test_a_table_around_stops_no_purge(tables: Tables, pool: ClientPool, metastore: Any, above: bool) -> None:
+    around = tables.root.rpartition("/")[0] if above else tables.root
+    file = f"{around}/metadata/00000-x.metadata.json"
+    move(pool, metastore, TableName(tables.namespace, "evil"), around, metadata_location=file)
+    tables.purge("victim")
+    assert tables.files("victim") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def pool(server: Any) -> Iterator[ClientPool]:
     pool.close()
 
 
-def hive_table(pool: ClientPool, name: TableName) -> None:
+def hive_table(pool: ClientPool, name: TableName, location: str) -> None:
     row = Table(
         dbName=name.namespace,
         tableName=name.name,
@@ -43,7 +44,10 @@ def hive_table(pool: ClientPool, name: TableName) -> None:
         partitionKeys=[],
         parameters={},
         sd=StorageDescriptor(
-            cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo(parameters={}), parameters={}
+            cols=[FieldSchema(name="id", type="int")],
+            location=location,
+            serdeInfo=SerDeInfo(parameters={}),
+            parameters={},
         ),
     )
     pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
@@ -55,7 +59,7 @@ def test_the_pointer_keeps_the_contract(
 ) -> None:
     settings = Settings.load({"metastore_uri": server.uri}, environ={})
     namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     check(HmsTablePointer(pool, settings), place)
 
 
@@ -65,7 +69,7 @@ def test_the_views_keep_the_contract(
 ) -> None:
     settings = Settings.load({"metastore_uri": server.uri}, environ={})
     namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, namespace_folder, new_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_folder
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
@@ -28,7 +28,6 @@ from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolic
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.operation_requests import find_taken
-from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.metadata.metadata_file import folder
@@ -211,13 +210,13 @@ class Catalog:
         that creates the table, and DuckDB makes no folder for them. Without that commit the empty folder stays.
 
         location: by default `<location of the namespace>/<name>`, with a random suffix if another table there has that
-        folder. Raises AlreadyExists, NoSuchNamespace, StorageError, InvalidInput (also for a location that another
-        table of the namespace has)."""
+        folder, or if it holds files. Raises AlreadyExists, NoSuchNamespace, StorageError, InvalidInput (also for a
+        location that another table of the namespace has)."""
         name = new_table_name(identifier)
         if find_taken(self.services.ports, name) is not None:
             # Before its client writes the data.
             raise AlreadyExists(f"Table already exists: {name}")
-        staged = self._staged(name, schema, partition_spec, sort_order, location, properties)
+        staged, _ = self._staged(name, schema, partition_spec, sort_order, location, properties, staged=True)
         self.services.ports.files.make_folder(folder(staged.metadata))
         return staged
 
@@ -229,25 +228,29 @@ class Catalog:
         sort_order: Any,
         location: str | None,
         properties: Mapping[str, str] | None,
-    ) -> LoadedTable:
+        *,
+        staged: bool,
+    ) -> tuple[LoadedTable, bool]:
+        """The new table, and whether it owns its folder."""
         namespace = self.services.namespaces.load(name.namespace)
         guard = self._guard(namespace)
         if guard is not None and location:
             guard.check_folder(location, "location")
         clock = self.services.ports.runtime
+        chosen = new_folder(self.services, name, location, namespace, staged=staged)
         table_schema = schemas.to_schema(schema)
         metadata = new_table_metadata(
             table_schema,
             schemas.to_spec(partition_spec, table_schema),
             schemas.to_order(sort_order, table_schema),
-            self._location(name, location, namespace),
+            chosen.location,
             self._with_lock_property(properties or {}),
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
         if guard is not None:
             guard.check_metadata(None, metadata, ())
-        return LoadedTable(name, None, metadata)
+        return LoadedTable(name, None, metadata), chosen.is_owned
 
     def create_table(
         self,
@@ -269,9 +272,9 @@ class Catalog:
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         name = new_table_name(identifier)
-        staged = self._staged(name, schema, partition_spec, sort_order, location, properties)
+        staged, owns_folder = self._staged(name, schema, partition_spec, sort_order, location, properties, staged=False)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
-        report = self._create(name, change, folder_is_free=True)
+        report = self._create(name, change, folder_is_free=True, owns_folder=owns_folder)
         return Table(self._access, name, report.metadata, report.metadata_location)
 
     def commit(
@@ -415,7 +418,9 @@ class Catalog:
             max_updates=self.settings.max_updates,
         )
 
-    def _create(self, name: TableName, change: Change, *, folder_is_free: bool = False) -> CommitReport:
+    def _create(
+        self, name: TableName, change: Change, *, folder_is_free: bool = False, owns_folder: bool = False
+    ) -> CommitReport:
         namespace = self.services.namespaces.load(name.namespace)
         return self.services.coordinator.operations.create(
             name,
@@ -424,6 +429,7 @@ class Catalog:
             guard=self._guard(namespace),
             root=namespace.get(NAMESPACE_LOCATION),
             folder_is_free=folder_is_free,
+            owns_folder=owns_folder,
         )
 
     def _guard(self, namespace: Mapping[str, str]) -> LocationGuard | None:
@@ -440,12 +446,3 @@ class Catalog:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""
         marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
         return {**marks, **properties}
-
-    def _location(self, name: TableName, wanted: str | None, namespace: Mapping[str, str]) -> str:
-        """The location of a new table. wanted: by its caller, who gets InvalidInput if another table has it."""
-        if not wanted:
-            return new_folder(self.services, name, namespace)
-        location = wanted.rstrip("/")
-        root = namespace_folder(self.services, name, namespace)
-        refuse_shared_folder(self.services.ports, name, location, root=root)
-        return location

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.own_files import tables_sharing
+from iceberg_hms.coordinator.protocol.folder_overlaps import (
+    HiveRows,
+    overlapping,
+    refuse_shared_folder,
+    shared_folder,
+    tables_sharing,
+)
+from iceberg_hms.errors import InvalidInput, MetastoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 #: The namespace property with the location of its new tables.
 NAMESPACE_LOCATION: Final = "location"
@@ -23,17 +34,58 @@ def namespace_folder(services: Services, name: TableName, namespace: Mapping[str
     return _WITHOUT_AUTHORITY.sub("file:///", folder)
 
 
-def new_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
-    """The folder of a new table: `<folder of the namespace>/<name>`, with a random suffix if another table or a view of
-    the namespace has that folder, or with `unique-table-location`."""
+@dataclass(frozen=True, slots=True)
+class NewFolder:
+    """The folder of a new table. is_owned: it is empty, and no other table or view was found in it or around it, so
+    that it may be recorded as the table's own."""
+
+    location: str
+    is_owned: bool
+
+
+def new_folder(
+    services: Services, name: TableName, wanted: str | None, namespace: Mapping[str, str], *, staged: bool
+) -> NewFolder:
+    """The folder of a new table: the wanted one, or `<folder of the namespace>/<name>`, with a random suffix if that is
+    not empty, if another table or a view of the namespace has it, or with `unique-table-location`.
+
+    staged: its client makes the table later. Then the wanted folder may hold files, which the table does not own:
+    Spark's `migrate` stages a table in the folder of the Hive table that it replaces.
+    Raises InvalidInput for another wanted folder that holds files, or that is, contains or lies in that of another
+    table or view of any database, Hive's included; StorageError, MetastoreError."""
     root = namespace_folder(services, name, namespace)
+    if wanted:
+        location = wanted.rstrip("/")
+        refuse_shared_folder(services.ports, name, location, root=root)
+        return NewFolder(location, is_owned=not staged and _is_free(services, name, location, root))
     location = f"{root}/{name.name}"
     ports = services.ports
     unique = services.settings.unique_table_location
     # Java's HiveCatalog puts a view in `<folder of the namespace>/<name>`, where it stays when the view is renamed.
-    if unique or tables_sharing(ports, name, location, root=root, with_views=True):
-        return _unique(services, location)
-    return location
+    if unique or tables_sharing(ports, name, location, root=root, with_views=True) or _holds_files(services, location):
+        location = _unique(services, location)
+    return NewFolder(location, is_owned=True)
+
+
+def _is_free(services: Services, name: TableName, location: str, root: str) -> bool:
+    """Whether a folder is empty, and no table or view of any database, Hive's included, shares it; False if there was
+    no time to see. Raises InvalidInput if it is not."""
+    if _holds_files(services, location):
+        raise InvalidInput(
+            f"The folder {location} holds files already, which nobody could tell from those of {name}",
+            next_step="name an empty folder, or none",
+        )
+    try:
+        for other in overlapping(services.ports, name, location, hive=HiveRows.NEAR, root=root):
+            raise shared_folder(location, other.name)
+    except MetastoreUnavailable as error:
+        logger.info("%s does not record its folder %s as its own: %s", name, location, error.message)
+        return False
+    return True
+
+
+def _holds_files(services: Services, location: str) -> bool:
+    return next(iter(services.ports.files.list_files(location)), None) is not None
 
 
 def new_view_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:

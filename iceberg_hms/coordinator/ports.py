@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
+from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
@@ -33,6 +34,8 @@ Result = TypeVar("Result")
 #: The longest names of any metastore, in bytes of UTF-8.
 DATABASE_NAME_MAX: Final = 128
 TABLE_NAME_MAX: Final = 256
+#: The HMS parameter with the folder that a table owns. Only this project writes it, never for a client's property.
+OWNED_FOLDER: Final = "iceberg-hms.owned-folder"
 
 
 @dataclass(frozen=True, order=True)
@@ -65,6 +68,19 @@ class Pointer:
     table: Any
     location: str | None = None
     is_view: bool = False
+
+    @property
+    def owns_folder(self) -> bool:
+        """Whether the row records that its folder is the table's alone (`OWNED_FOLDER`)."""
+        return bool(self.location) and same_folder(self.parameters.get(OWNED_FOLDER), self.location)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFolder:
+    """The folder of a table or view of any kind, as its row names it."""
+
+    name: TableName
+    location: str
 
 
 @dataclass(frozen=True)
@@ -148,7 +164,7 @@ class TablePointer(Protocol):
 
         Sends the request once. After Unanswered(atomic=True) the caller may send the same swap again, with
         require_cas: then the driver sends nothing unless the server is proven to compare and swap atomically, and
-        raises CompareAndSwapUnproven."""
+        raises CompareAndSwapUnproven. A row that owns another folder than `metadata` names owns none afterwards."""
         ...
 
     def accepts_writes(self, name: TableName) -> bool | None:
@@ -156,9 +172,12 @@ class TablePointer(Protocol):
         None if that cannot be tried there. Raises nothing."""
         ...
 
-    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+    def create(
+        self, name: TableName, location: str, metadata: TableMetadata, owner: str | None, *, owns_folder: bool = False
+    ) -> SwapAnswer:
         """Insert a new row; the metastore refuses a taken name, which is the compare-and-swap. A taken name is
-        Refused(conflict=True, AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace)."""
+        Refused(conflict=True, AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace).
+        owns_folder: record that the table owns its folder."""
         ...
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
@@ -168,6 +187,18 @@ class TablePointer(Protocol):
 
     def databases(self) -> Sequence[str]:
         """The names of all databases. One metastore call, never from a cache."""
+        ...
+
+    def database_folders(self, *, timeout_seconds: float) -> Mapping[str, Sequence[str]]:
+        """The folders of each database: its own, and from Hive 3 on that of its managed tables if it has another. One
+        metastore call for each database, never from a cache. Raises MetastoreUnavailable when time runs out."""
+        ...
+
+    def folders_in(self, namespace: str, *, timeout_seconds: float) -> Sequence[TableFolder]:
+        """The folders of all tables and views of a database, Hive's too; of rows that name none, none. Reads every row
+        of the database, never from a cache. None if the database does not exist.
+
+        Raises MetastoreUnavailable when time runs out."""
         ...
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:

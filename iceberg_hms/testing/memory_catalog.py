@@ -44,6 +44,7 @@ class MemoryNamespaces:
             raise AlreadyExists(f"Namespace already exists: {namespace}")
         self._properties[namespace] = dict(properties)
         self._pointer.namespaces.add(namespace)
+        self._note_folder(namespace)
 
     def load(self, namespace: str) -> dict[str, str]:
         if namespace not in self._properties:
@@ -53,6 +54,7 @@ class MemoryNamespaces:
     def update(self, namespace: str, updates: Mapping[str, str], removals: Collection[str]) -> None:
         kept = {key: value for key, value in self.load(namespace).items() if key not in removals}
         self._properties[namespace] = {**kept, **updates}
+        self._note_folder(namespace)
 
     def drop(self, namespace: str) -> None:
         self.load(namespace)
@@ -60,6 +62,10 @@ class MemoryNamespaces:
             raise NamespaceNotEmpty(namespace)
         del self._properties[namespace]
         self._pointer.namespaces.discard(namespace)
+
+    def _note_folder(self, namespace: str) -> None:
+        location = self._properties[namespace].get("location")
+        self._pointer.folders[namespace] = [] if location is None else [location]
 
 
 def memory_catalog(

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered, UuidMatches
+from iceberg_hms.coordinator.ports import (
+    Pointer,
+    Refused,
+    SwapAnswer,
+    Swapped,
+    TableFolder,
+    TableName,
+    Unanswered,
+    UuidMatches,
+)
 from iceberg_hms.errors import (
     AlreadyExists,
     CompareAndSwapUnproven,
@@ -73,12 +82,13 @@ class MemoryTablePointer:
     look_ups: functions to call before the next searches for a UUID, one each.
     atomic: whether the server is proven to compare and swap atomically; Unanswered carries it. If not, the fake
     makes no swap that must be atomic; the other swaps still compare.
-    writes: the answer of `accepts_writes`.
+    writes: the answer of `accepts_writes`. folders: of the namespaces that have some.
     calls: (method, table name), in order.
     """
 
     def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
         self.namespaces = set(namespaces)
+        self.folders: dict[str, list[str]] = {}
         self.rows: dict[TableName, MemoryRow] = {}
         self.answers: deque[ScriptedAnswer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
@@ -106,6 +116,19 @@ class MemoryTablePointer:
         with self._mutex:
             self.calls.append(("databases", TableName("", "")))
             return sorted(self.namespaces)
+
+    def database_folders(self, *, timeout_seconds: float) -> dict[str, list[str]]:  # noqa: ARG002 - the port's
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("database_folders", TableName("", "")))
+            return {name: self.folders.get(name, []) for name in sorted(self.namespaces)}
+
+    def folders_in(self, namespace: str, *, timeout_seconds: float) -> list[TableFolder]:  # noqa: ARG002 - the port's
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("folders_in", TableName(namespace, "")))
+            rows = [(name, row.location) for name, row in self.rows.items() if name.namespace == namespace]
+        return [TableFolder(name, location) for name, location in rows if location]
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:  # noqa: ARG002 - the port's
         """As the port says."""
@@ -157,7 +180,9 @@ class MemoryTablePointer:
         self.calls.append(("accepts_writes", name))
         return self.writes
 
-    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+    def create(
+        self, name: TableName, location: str, metadata: TableMetadata, owner: str | None, *, owns_folder: bool = False
+    ) -> SwapAnswer:
         """As the port says."""
 
         def move() -> SwapAnswer:
@@ -165,7 +190,9 @@ class MemoryTablePointer:
                 return Refused(False, NoSuchNamespace(name.namespace))
             if name in self.rows:
                 return Refused(True, AlreadyExists(f"Table already exists: {name}"))
-            parameters = parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
+            parameters = parameters_for(
+                {}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE, owns_folder=owns_folder
+            )
             self.rows[name] = MemoryRow(parameters, owner, metadata.location)
             return Swapped()
 
@@ -211,10 +238,10 @@ class MemoryTablePointer:
         names = [name for name in self.list_tables(namespace) if after is None or name > after]
         return names[:limit], len(names) > limit
 
-    def add_hive_table(self, name: TableName) -> None:
+    def add_hive_table(self, name: TableName, location: str | None = None) -> None:
         """Add a row of a table that is not Iceberg's."""
         with self._mutex:
-            self.rows[name] = MemoryRow({"transient_lastDdlTime": "1"}, table_type="MANAGED_TABLE")
+            self.rows[name] = MemoryRow({"transient_lastDdlTime": "1"}, location=location, table_type="MANAGED_TABLE")
 
     def point(self, name: TableName, location: str) -> None:
         """Swap as another writer without any check: the row now has this metadata location."""

@@ -146,7 +146,8 @@ class Metastore:
         self.slept_past_lease: dict[str | None, Callable[[], bool]] = {}
 
     def add_database(self, name: str, parameters: Mapping[str, str]) -> None:
-        self.databases[name] = Database(name=name, parameters=dict(parameters))
+        # All tables have one folder, which lies directly below that of every database.
+        self.databases[name] = Database(name=name, locationUri="file:/", parameters=dict(parameters))
 
     def database_parameters(self, name: str) -> dict[str, str]:
         """A database's parameters."""

@@ -198,6 +198,9 @@ def test_rename_and_register(catalog):
     catalog.rename_table("logging.events", "archive.events_2021")
     assert catalog.load("archive.events_2021").metadata_location == table.metadata_location
     assert not catalog.table_exists("logging.events")
+    with pytest.raises(InvalidInput, match=r"that of the table archive\.events_2021"):
+        catalog.register_table("logging.again", table.metadata_location)
+    catalog.drop_table("archive.events_2021")
     again = catalog.register_table("logging.again", table.metadata_location)
     assert again.metadata == table.metadata
     with pytest.raises(NoSuchNamespace):

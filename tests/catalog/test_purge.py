@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -112,7 +115,18 @@ def test_a_purge_keeps_all_files_if_the_metastore_names_no_other_tables(files, c
 
 def test_a_purge_keeps_all_files_of_a_folder_that_another_table_has_too(files, caplog):
     def share(table, catalog):
-        catalog.register_table("db.same", table.metadata_location)
+        rows = catalog.services.ports.pointer.rows
+        rows[TableName("db", "same")] = rows[table.name]
 
     assert len(dropped(files, break_file=share)) == 9
-    assert "the files of the dropped table db.t are kept: its folder lies in that of db.same" in caplog.text
+    assert "the files of the dropped table db.t are kept: db.same has the folder" in caplog.text
+
+
+@pytest.mark.parametrize("folder", ["file:/warehouse", "file:/warehouse/db.db"])
+def test_a_table_around_does_not_stop_a_purge(files, folder):
+    def surround(table, catalog):
+        rows = catalog.services.ports.pointer.rows
+        parameters = {**rows[table.name].parameters, "metadata_location": f"{folder}/metadata/1.metadata.json"}
+        rows[TableName("db", "wide")] = replace(rows[table.name], location=folder, parameters=parameters)
+
+    assert dropped(files, break_file=surround) == ()

@@ -88,6 +88,7 @@ class Harness:
     def __init__(self, lock_table: LockQueues | None = None, **settings: Any) -> None:
         self.runtime = QuickRuntime()
         self.pointer = MemoryTablePointer()
+        self.pointer.folders["db"] = ["file:/wh/db"]
         self.files = MemoryFiles()
         self.manifests = MemoryManifestStore()
         self.lock = MemoryTableLock(lock_table, runtime=self.runtime)

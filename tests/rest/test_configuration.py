@@ -164,6 +164,7 @@ def test_the_config_of_tables_comes_with_each_and_is_part_of_its_tag() -> None:
     loaded = web("GET", f"{tables}/t")
     made = web("POST", tables, {"name": "made", "schema": SCHEMA})
     staged = web("POST", tables, {"name": "staged", "schema": SCHEMA, "stage-create": True})
+    assert web("DELETE", f"{tables}/made").status_code == 204
     register = {"name": "again", "metadata-location": made.json()["metadata-location"], "overwrite": False}
     registered = web("POST", "/v1/namespaces/default/register", register)
     answers = (loaded, web("GET", f"{tables}/t?snapshots=refs"), made, staged, registered)

@@ -280,7 +280,8 @@ def test_a_registered_file_names_nothing_outside(world: World, changes: dict[str
 
 
 def test_a_registered_file_that_names_the_warehouse_alone_is_taken(world: World) -> None:
-    location = crafted(world, **{"metadata-log": [{"timestamp-ms": 1, "metadata-file": "file:/warehouse/x.json"}]})
+    log = [{"timestamp-ms": 1, "metadata-file": "file:/warehouse/x.json"}]
+    location = crafted(world, location="file:/warehouse/db.db/new", **{"metadata-log": log})
     assert world.web("POST", REGISTER, {"name": "new", "metadata-location": location}).status_code == 200
 
 

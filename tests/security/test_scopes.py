@@ -102,7 +102,8 @@ def catalog() -> ScriptedCatalog:
     view = found.views.create(("sales", "open_orders"), SCHEMA, VERSION)
     found.views.create(("hr", "high_salaries"), SCHEMA, VERSION)
     found.files.write("file:/warehouse/copied-view", found.files.read(view.metadata_location))
-    found.files.write("file:/warehouse/copied", found.files.read(table.metadata_location))
+    moved = table.metadata.replace(location="file:/warehouse/sales.db/copied")
+    found.files.write("file:/warehouse/copied", moved.to_bytes())
     found.calls.clear()
     return found
 

@@ -72,8 +72,14 @@ def test_a_name_that_a_renamed_table_had_gets_another_folder(web: Web) -> None:
 def test_a_name_that_is_dropped_or_taken_keeps_its_folder(web: Web) -> None:
     create(web, "t")
     assert error_of(web("POST", TABLES, {"name": "t", "schema": SCHEMA}))[:2] == (409, "AlreadyExistsException")
-    assert web("DELETE", f"{TABLES}/t").status_code == 204
+    assert web("DELETE", f"{TABLES}/t?purgeRequested=true").status_code == 204
     assert create(web, "t") == f"{ROOT}/t"
+
+
+def test_a_name_that_is_dropped_without_its_files_leaves_them_alone(web: Web) -> None:
+    create(web, "t")
+    assert web("DELETE", f"{TABLES}/t").status_code == 204
+    assert create(web, "t").startswith(f"{ROOT}/t-")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
 from iceberg_hms.changes.operations.expire_snapshots import require_gc
 from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, overlapping
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles, find_neighbours, shares_folder
+from iceberg_hms.coordinator.protocol.own_files import OwnFiles
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join, same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -29,6 +30,8 @@ PrefixMismatch = Literal["error", "ignore", "delete"]
 
 #: Tables of the file system catalog, and engines that read a folder, keep here which metadata file is current.
 VERSION_HINT: Final = "version-hint.text"
+#: How long to read the rows of all databases: at 4 ms a row that is 900,000 of them.
+_SEARCH_SECONDS: Final = 3_600.0
 #: How many files are listed between two calls of `on_progress`.
 _TOLD_EVERY: Final = 10_000
 #: How many files an error names.
@@ -122,9 +125,10 @@ class OrphanFiles:
         return OrphanReport(listed, result, mismatched)
 
     def _own(self, row: Pointer, root: str) -> OwnFiles:
-        """The table's own files. Raises InvalidInput if the folder is not the table's, or is shared; MetastoreError."""
-        neighbours = find_neighbours(self._ports, row)
-        own = OwnFiles(row.location, neighbours, self._ports.files.real_path)
+        """What lies in the table's folder. Raises InvalidInput if the folder is not the table's, or if any other table
+        or view, Hive's included, shares it: none may since the table got it, but Hive's DDL asks nobody. Raises
+        MetastoreError."""
+        own = OwnFiles(row.location, self._ports.files.real_path)
         if own.reason:
             raise InvalidInput(f"no file of {row.name} is known to be an orphan: {own.reason}")
         if join(root, "x") not in own:
@@ -132,12 +136,12 @@ class OrphanFiles:
                 f"{root} does not lie in the table's own folder {row.location}, so its files may be another table's",
                 next_step="name a folder below the table's location, or none",
             )
-        for other in neighbours:
-            if not other.is_view and shares_folder(self._ports, other, str(row.location)):
-                raise InvalidInput(
-                    f"the table {other.name} has files in the folder {row.location} too, or its folder contains that",
-                    next_step="give one of them a folder of its own",
-                )
+        for other in overlapping(self._ports, row.name, str(row.location), hive=HiveRows.ALL, seconds=_SEARCH_SECONDS):
+            raise InvalidInput(
+                f"{other.name} has the folder {other.location}, which is, contains or lies in that of {row.name} "
+                f"({row.location}): its files would be taken for orphans",
+                next_step="give one of them a folder of its own",
+            )
         return own
 
     def _old_files(self, root: str, older_than_ms: int, metadata: TableMetadata) -> tuple[int, list[ListedFile]]:

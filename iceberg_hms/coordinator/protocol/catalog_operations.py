@@ -24,13 +24,14 @@ from functools import partial
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.location_policy import LocationGuard
-from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Pointer, Refused, Swapped, TableName
+from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Pointer, Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.creation_outcome import CreationOutcome, perhaps_created
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, overlapping, shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.operation_requests import (
@@ -46,7 +47,6 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
     send_with_cas,
     was_made,
 )
-from iceberg_hms.coordinator.protocol.own_files import shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap
 from iceberg_hms.coordinator.protocol.unanswered_swaps import run_with_caller_timeout
@@ -57,6 +57,7 @@ from iceberg_hms.errors import (
     CommitConflict,
     IcebergHmsError,
     InvalidInput,
+    MetastoreUnavailable,
     StorageError,
     UnsupportedFormat,
 )
@@ -84,20 +85,23 @@ class CatalogOperations:
         guard: LocationGuard | None = None,
         root: str | None = None,
         folder_is_free: bool = False,
+        owns_folder: bool = False,
     ) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
         A change that made this very table before is reported as already committed, with the table as it is now. A
         folder that another table of the database has is refused.
 
         guard: of the locations that the change may name; None: all.
-        root: the folder of the database. folder_is_free: the caller has just looked for such a table.
+        root: the folder of the database. folder_is_free: the caller has just looked for such a table. owns_folder: it
+        has found the folder empty, too.
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
 
         def sharing(metadata: TableMetadata) -> Sequence[Pointer]:
             return () if folder_is_free else tables_sharing(self._ports, name, metadata.location, root=root)
 
-        return self._published(lambda: self._create(name, change, owner, guard, sharing))
+        insert = partial(self._ports.pointer.create, owns_folder=owns_folder)
+        return self._published(lambda: self._create(name, change, owner, guard, sharing, insert))
 
     def _create(
         self,
@@ -106,6 +110,7 @@ class CatalogOperations:
         owner: str | None,
         guard: LocationGuard | None,
         sharing: Callable[[TableMetadata], Sequence[Pointer]],
+        insert: Callable[[TableName, str, TableMetadata, str | None], SwapAnswer],
     ) -> CommitReport:
         manifests = self._ports.manifests()
         recorded = RecordedWrites(manifests if guard is None else GuardedManifests(manifests, guard))
@@ -124,7 +129,7 @@ class CatalogOperations:
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
         self._cache.put(location, metadata)
         try:
-            answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
+            answer = send(lambda: insert(name, location, metadata, owner))
         except IcebergHmsError:
             delete_files(self._ports.files, [location, *lists, *staged.files])
             raise
@@ -177,6 +182,7 @@ class CatalogOperations:
         wait_seconds: float,
     ) -> CommitReport:
         if taken is None:
+            self._refuse_other_tables_folder(name, metadata.location)
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
             if another is not None:
@@ -195,6 +201,16 @@ class CatalogOperations:
                 delete_files(self._ports.files, [copy])
             raise
         return _report(name, copy, metadata, previous)
+
+    def _refuse_other_tables_folder(self, name: TableName, location: str) -> None:
+        """Raises InvalidInput if another Iceberg table or view of any database is known to share a folder. A table
+        around it says nothing about its files."""
+        above = location.rstrip("/").rpartition("/")[0]
+        try:
+            for other in overlapping(self._ports, name, location, hive=HiveRows.UNREAD, root=above):
+                raise shared_folder(location, other.name)
+        except MetastoreUnavailable as error:
+            logger.info("%s is registered in %s without a search for others there: %s", name, location, error.message)
 
     def _registered(
         self, name: TableName, location: str, taken: Pointer | None, guard: LocationGuard | None

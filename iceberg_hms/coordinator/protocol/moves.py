@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.own_files import SEARCH_SECONDS, refuse_shared_folder
+from iceberg_hms.coordinator.protocol.folder_overlaps import SEARCH_SECONDS, refuse_shared_folder
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitConflict, IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash

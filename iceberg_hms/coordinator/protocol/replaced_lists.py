@@ -70,7 +70,7 @@ class ReplacedLists:
         unnamed = [each for each in old if each.location not in named and _lies_in(metadata, each.location)]
         if not unnamed:
             return
-        own = self._own_files.of(row, named_at=max(each.due for each in unnamed) - self._age)
+        own = self._own_files.of(row)
         delete_files(self._ports.files, [each.location for each in unnamed if each.location in own])
 
     def _take_old(self) -> list[_AgingList]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from iceberg_hms.coordinator.ports import OWNED_FOLDER
+from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
@@ -40,8 +42,8 @@ _COLUMN_STATISTICS = "COLUMN_STATS_ACCURATE"
 #: Iceberg property -> HMS parameter, where Hive calls the same switch otherwise.
 _TRANSLATED = {"gc.enabled": "external.table.purge"}
 
-#: Parameters that tell every engine what the row is; a table's own properties never touch them.
-_RESERVED = frozenset({_EXTERNAL, TABLE_TYPE, METADATA_LOCATION, PREVIOUS_METADATA_LOCATION})
+#: Parameters that say what the row is and what it owns; a table's own properties never touch them.
+_RESERVED = frozenset({_EXTERNAL, TABLE_TYPE, METADATA_LOCATION, PREVIOUS_METADATA_LOCATION, OWNED_FOLDER})
 
 _STATISTICS = (("total-data-files", "numFiles"), ("total-records", "numRows"), ("total-files-size", "totalSize"))
 
@@ -68,6 +70,7 @@ def parameters_for(
     *,
     replaced: TableMetadata | None,
     max_size: int,
+    owns_folder: bool = False,
 ) -> dict[str, str]:
     """The parameters of a row that points at `location`, whose content is `metadata`.
 
@@ -75,6 +78,7 @@ def parameters_for(
     replaced: the metadata that the row points at now; its properties that `metadata` lacks are removed.
     max_size: `iceberg.hive.table-property-max-size`, bytes; larger schema, spec, order and summary are left out, never
         stale, and 0 leaves out the snapshot too.
+    owns_folder: of a new table, as `TablePointer.create` has it.
 
     A property that some metastore cannot hold is in the metadata alone, unless the row has it already: the metastore's
     database would refuse the swap, and with it the other changes of its group.
@@ -84,6 +88,7 @@ def parameters_for(
     before = {} if replaced is None else replaced.properties
     _set_properties(parameters, before, metadata.properties, _TRANSLATED, value_max)
     _set_identity(parameters, current, location, metadata)
+    _set_owned_folder(parameters, metadata.location, owns_folder)
     _set_statistics(parameters, metadata, value_max)
     _set_snapshot(parameters, metadata, max_size)
     _set_json(parameters, "current-schema", metadata.schema.raw, max_size)
@@ -154,6 +159,13 @@ def _set_identity(
         parameters[_STORAGE_HANDLER] = _ICEBERG_STORAGE_HANDLER
     else:
         parameters.pop(_STORAGE_HANDLER, None)
+
+
+def _set_owned_folder(parameters: dict[str, str], location: str, owns_folder: bool) -> None:
+    if owns_folder:
+        parameters[OWNED_FOLDER] = location
+    elif OWNED_FOLDER in parameters and not same_folder(parameters[OWNED_FOLDER], location):
+        del parameters[OWNED_FOLDER]
 
 
 def _set_pointer(

@@ -66,6 +66,31 @@ class TableNames:
         """Names of all databases, sorted."""
         return sorted(self._names("get_all_databases"))
 
+    def database_folders(self, *, seconds: float) -> dict[str, list[str]]:
+        """The folders of all databases. Raises MetastoreUnavailable after this time."""
+        deadline = self._clock.monotonic() + seconds
+        found: dict[str, list[str]] = {}
+        for name in self.databases():
+            if self._clock.monotonic() > deadline:
+                raise MetastoreUnavailable("There was no time to ask all databases for their folders", next_step="")
+            try:
+                database = self._ask("get_database", name=name)
+            except ServerFault as fault:
+                if fault.fault not in NO_DATABASE:
+                    raise
+                continue
+            found[name] = [each for each in (database.locationUri, database.managedLocationUri) if each]
+        return found
+
+    def rows_of(self, namespace: str, *, seconds: float) -> Iterator[Any]:
+        """All rows of a database; none for a database that is not there. Raises MetastoreUnavailable after this
+        time."""
+        deadline = self._clock.monotonic() + seconds
+        try:
+            yield from self._rows(namespace, self.all_in(namespace), deadline)
+        except NoSuchNamespace:
+            return
+
     def all_in(self, namespace: str) -> list[str]:
         """Names of all tables and views of a database; none for a database that is not there."""
         return self._names("get_all_tables", db_name=namespace)

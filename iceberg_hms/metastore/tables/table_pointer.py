@@ -11,7 +11,7 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName, UuidMatches
+from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableFolder, TableName, UuidMatches
 from iceberg_hms.errors import NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -57,6 +57,16 @@ class HmsTablePointer:
     def databases(self) -> Sequence[str]:
         """As the port says."""
         return self._names.databases()
+
+    def database_folders(self, *, timeout_seconds: float) -> Mapping[str, Sequence[str]]:
+        """As the port says."""
+        return self._names.database_folders(seconds=timeout_seconds)
+
+    def folders_in(self, namespace: str, *, timeout_seconds: float) -> Sequence[TableFolder]:
+        """As the port says."""
+        rows = self._names.rows_of(namespace, seconds=timeout_seconds)
+        there = ((row.tableName, row.sd.location) for row in rows if row.sd is not None and row.sd.location)
+        return [TableFolder(TableName(namespace, name), location) for name, location in there]
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
         """As the port says."""
@@ -107,11 +117,15 @@ class HmsTablePointer:
         """As the port says."""
         return self._rows.swaps.accepts_writes(name.namespace)
 
-    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+    def create(
+        self, name: TableName, location: str, metadata: TableMetadata, owner: str | None, *, owns_folder: bool = False
+    ) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`.
 
         Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
-        parameters = parameters_for({}, location, metadata, replaced=None, max_size=self._max_parameter_size)
+        parameters = parameters_for(
+            {}, location, metadata, replaced=None, max_size=self._max_parameter_size, owns_folder=owns_folder
+        )
         owner = metadata.properties.get(TABLE_OWNER) or owner
         table = self._rows.new(name, _EXTERNAL_TABLE, parameters, owner)
         return self._rows.create(name, self._with_columns(table, self._rows.columns(metadata.schema), metadata))

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
+from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NotAnIcebergTable
+from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
@@ -23,12 +24,12 @@ _ANOTHER_UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c2"
 @dataclass(frozen=True)
 class Place:
     """namespace, other_namespace: exist and are empty. location: a folder that the check may fill.
-    add_hive_table: creates a table that is not Iceberg's."""
+    add_hive_table: creates a table that is not Iceberg's, in a folder."""
 
     namespace: str
     other_namespace: str
     location: str
-    add_hive_table: Callable[[TableName], None]
+    add_hive_table: Callable[[TableName, str], None]
 
     def name(self, table: str) -> TableName:
         return TableName(self.namespace, table)
@@ -90,7 +91,7 @@ def a_missing_table_raises_no_such_table(pointer: TablePointer, place: Place) ->
 
 def a_hive_table_is_not_touched(pointer: TablePointer, place: Place) -> None:
     name = place.name("hive")
-    place.add_hive_table(name)
+    place.add_hive_table(name, f"{place.location}/hive")
     with expect_raises(NotAnIcebergTable, "load"):
         pointer.load(name)
     answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
@@ -266,7 +267,7 @@ def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
     page = getattr(pointer, "list_tables_after", None)
     if page is None:
         return
-    place.add_hive_table(place.name("hive"))
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     for name in ("c", "a", "b", "e"):
         expect_equal(
             pointer.create(place.name(name), place.file(1), table_metadata(f"{place.location}/{name}"), "ada"),
@@ -289,7 +290,7 @@ def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
 
 def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     expect({place.namespace, place.other_namespace} <= set(pointer.databases()), "databases")
-    place.add_hive_table(place.name("hive"))
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     base = made(pointer, place)
     raw = dict(table_metadata(place.location).raw)
     del raw["table-uuid"]
@@ -313,7 +314,7 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
 
 def a_table_is_found_by_a_folder_that_meets_its_own(pointer: TablePointer, place: Place) -> None:
     root = place.location
-    place.add_hive_table(place.name("hive"))
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     tables = {"t": "a_b/t", "u": "a_b/u", "inner": "a_b/t/in ner"}
     for number, (name, folder) in enumerate(tables.items()):
         metadata = table_metadata(f"{root}/{folder}")
@@ -343,6 +344,47 @@ def a_table_is_found_by_a_folder_that_meets_its_own(pointer: TablePointer, place
     expect_equal(list(nowhere), [], "rows of a missing namespace")
 
 
+def the_folders_of_all_tables_are_listed(pointer: TablePointer, place: Place) -> None:
+    """Hive's too."""
+    made(pointer, place)
+    place.add_hive_table(place.name("hive"), f"{place.location}/elsewhere/hive")
+    found = {each.name: each.location for each in pointer.folders_in(place.namespace, timeout_seconds=60.0)}
+    wanted = {"t": f"{place.location}/t", "hive": f"{place.location}/elsewhere/hive"}
+    expect_equal(found.keys(), {place.name(each) for each in wanted}, "tables")
+    for name, location in wanted.items():
+        expect(same_folder(found[place.name(name)], location), f"{name} has {found[place.name(name)]}, not {location}")
+    nowhere = pointer.folders_in("no_such_namespace", timeout_seconds=60.0)
+    expect_equal(list(nowhere), [], "tables of a missing namespace")
+
+
+def the_folders_of_all_databases_are_listed(pointer: TablePointer, place: Place) -> None:
+    found = pointer.database_folders(timeout_seconds=60.0)
+    expect({place.namespace, place.other_namespace} <= found.keys(), f"{found} lacks a namespace")
+
+
+def a_table_owns_the_folder_that_it_was_made_in(pointer: TablePointer, place: Place) -> None:
+    """Whatever its properties say, under every name, and until it moves."""
+    mine, other = table_metadata(f"{place.location}/t"), table_metadata(f"{place.location}/moved")
+    claimed = table_metadata(f"{place.location}/u", {OWNED_FOLDER: f"{place.location}/u"})
+    expect_equal(pointer.create(place.name("u"), place.file(0), claimed, None), Swapped(), "create")
+    expect_equal(pointer.load(place.name("u")).owns_folder, False, "owns_folder by a property")
+    expect_equal(
+        pointer.create(place.name("t"), place.file(0), mine, None, owns_folder=True), Swapped(), "create with a folder"
+    )
+    base = pointer.load(place.name("t"))
+    expect_equal((base.owns_folder, base.parameters.get(OWNED_FOLDER)), (True, mine.location), "owns_folder")
+    expect_equal(pointer.swap(base, place.file(1), mine, mine), Swapped(), "swap")
+    base = pointer.load(place.name("t"))
+    expect_equal(base.owns_folder, True, "owns_folder after a swap")
+    there = TableName(place.other_namespace, "renamed")
+    expect_equal(pointer.rename(base, there), Swapped(), "rename")
+    base = pointer.load(there)
+    expect_equal(base.owns_folder, True, "owns_folder after a rename")
+    expect_equal(pointer.swap(base, place.file(2), other, mine), Swapped(), "move")
+    base = pointer.load(there)
+    expect_equal((base.owns_folder, OWNED_FOLDER in base.parameters), (False, False), "owns_folder after a move")
+
+
 CHECKS: tuple[Check, ...] = (
     a_missing_table_raises_no_such_table,
     a_hive_table_is_not_touched,
@@ -364,4 +406,7 @@ CHECKS: tuple[Check, ...] = (
     tables_are_listed_in_pages,
     a_table_is_found_by_its_uuid,
     a_table_is_found_by_a_folder_that_meets_its_own,
+    the_folders_of_all_tables_are_listed,
+    the_folders_of_all_databases_are_listed,
+    a_table_owns_the_folder_that_it_was_made_in,
 )

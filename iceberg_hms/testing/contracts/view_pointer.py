@@ -136,7 +136,7 @@ def one_of_many_concurrent_swaps_wins(views: ViewPointer, _tables: TablePointer,
 
 def a_name_that_is_taken_is_refused(views: ViewPointer, tables: TablePointer, place: Place) -> None:
     made(views, place)
-    place.add_hive_table(place.name("hive"))
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     table = table_metadata(f"{place.location}/t")
     expect_equal(tables.create(place.name("t"), place.file(0), table, "ada"), Swapped(), "create of a table")
     for name in ("v", "t", "hive"):
@@ -159,7 +159,7 @@ def a_missing_namespace_is_refused(views: ViewPointer, _tables: TablePointer, pl
 
 
 def tables_are_no_views_and_views_are_no_tables(views: ViewPointer, tables: TablePointer, place: Place) -> None:
-    place.add_hive_table(place.name("hive"))
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     made(views, place)
     table = table_metadata(f"{place.location}/t")
     expect_equal(tables.create(place.name("t"), place.file(0), table, "ada"), Swapped(), "create of a table")

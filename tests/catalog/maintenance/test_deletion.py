@@ -48,7 +48,7 @@ def test_files_are_deleted_in_order_but_for_those_that_are_kept(lab):
 def test_foreign_files_are_kept_and_listed(lab):
     scene = Scene(lab)
     scene.deletion.add([FoundFile("file:/x/y", FileKind.DATA)])
-    scene.deletion.keep_foreign(OwnFiles(FOLDER, [], lab.files.real_path), scene.result)
+    scene.deletion.keep_foreign(OwnFiles(FOLDER, lab.files.real_path), scene.result)
     assert scene.result.kept == ["file:/x/y"]
     assert len(scene.deletion) == 3
 

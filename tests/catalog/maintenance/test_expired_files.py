@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from iceberg_hms.catalog.maintenance.expired_files import ExpiredFiles
 from iceberg_hms.catalog.maintenance.reports import FileKind
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
@@ -198,7 +199,7 @@ def test_files_outside_of_the_tables_folder_are_kept(lab):
 def test_files_in_a_folder_that_another_table_has_too_are_kept(lab):
     lab.append()
     lab.append()
-    lab.catalog.register_table("db.same", lab.table.metadata_location)
+    lab.pointer.rows[TableName("db", "same")] = lab.pointer.rows[lab.table.name]
     before = lab.present()
     report = lab.table.expire_snapshots(FUTURE)
     assert (len(report.snapshot_ids), report.files.deleted) == (1, [])

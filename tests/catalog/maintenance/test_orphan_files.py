@@ -10,10 +10,12 @@ import pytest
 
 from iceberg_hms.catalog.maintenance.orphan_files import OrphanFiles, Prefixes
 from iceberg_hms.catalog.maintenance.reports import FileKind
-from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed, StorageError
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, RequirementFailed, StorageError
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_pointer import MemoryRow
 from tests.catalog.maintenance.lab import FOLDER, SCHEMA, Lab
 from tests.format.views.samples import schema, version
 
@@ -354,22 +356,39 @@ def test_removal_keeps_odd_names_in_every_spelling_of_their_folder(tmp_path, pre
 
 @pytest.mark.parametrize("namespace", ["db", "other"])
 @pytest.mark.parametrize("inner", ["", "/views/v", "/data"])
-def test_the_metadata_of_a_view_in_the_folder_stays(lab, namespace, inner):
+def test_a_folder_that_a_view_shares_is_refused(lab, namespace, inner):
     if namespace != "db":
         lab.catalog.create_namespace(namespace)
-    view = lab.catalog.views.create(
-        f"{namespace}.v", schema(), version(1, "select 1"), f"{FOLDER}{inner}", {"write.data.path": FOLDER}
-    )
+    view = lab.catalog.views.create(f"{namespace}.v", schema(), version(1, "select 1"), f"{FOLDER}{inner}")
     made = [orphan(lab, "data/x.parquet"), orphan(lab, "data/y.parquet")]
     age_all(lab)
-    assert found(lab) == made
-    assert lab.catalog.views.load(f"{namespace}.v") == view
+    with pytest.raises(InvalidInput, match=rf"{namespace}\.v has the folder {FOLDER}{inner}"):
+        found(lab)
+    assert {*made, view.metadata_location} <= set(lab.files.locations())
     lab.catalog.views.drop(f"{namespace}.v")
-    assert found(lab) == [view.metadata_location]
+    assert found(lab) == sorted([*made, view.metadata_location])
 
 
-def test_a_view_around_the_folder_takes_nothing_from_the_table(lab):
-    lab.catalog.views.create("db.v", schema(), version(1, "select 1"), FOLDER.rpartition("/")[0])
-    assert found(lab) == []
-    made = orphan(lab, "data/x.parquet")
-    assert found(lab) == [made]
+@pytest.mark.parametrize("place", [f"{FOLDER}/data", FOLDER, "file:/warehouse/db.db", "file:/"])
+@pytest.mark.parametrize("database", ["db", "elsewhere"])
+def test_a_folder_that_a_hive_table_shares_is_refused(lab, place, database):
+    """Hive's DDL asks nobody, so its tables may be anywhere, and at any time."""
+    lab.pointer.namespaces.add("elsewhere")
+    lab.pointer.add_hive_table(TableName(database, "hive"), place)
+    theirs = orphan(lab, "data/000000_0")
+    with pytest.raises(InvalidInput, match=rf"{database}\.hive has the folder {place}"):
+        lab.table.remove_orphan_files()
+    assert theirs in lab.files.locations()
+    lab.pointer.rows[TableName(database, "hive")] = MemoryRow({}, location="file:/warehouse/db.db/t2")
+    assert found(lab) == [theirs]
+
+
+def test_nothing_is_deleted_where_the_rows_of_a_database_cannot_be_read(lab, monkeypatch):
+    def slow(*_, **__):
+        raise MetastoreUnavailable("too many tables")
+
+    monkeypatch.setattr(lab.pointer, "folders_in", slow)
+    left = orphan(lab, "data/x")
+    with pytest.raises(MetastoreUnavailable):
+        lab.table.remove_orphan_files()
+    assert left in lab.files.locations()

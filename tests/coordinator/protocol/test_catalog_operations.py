@@ -78,8 +78,12 @@ def test_a_hive_table_keeps_its_name(empty):
 
 def test_a_new_table_is_registered_at_the_given_file(harness):
     location = harness.location()
+    with pytest.raises(InvalidInput, match=r"that of the table db\.t"):
+        harness.coordinator.operations.register(OTHER, location, overwrite=False, wait_seconds=1)
+    harness.coordinator.operations.drop(NAME, wait_seconds=1)
     report = harness.coordinator.operations.register(OTHER, location, overwrite=False, wait_seconds=1)
     assert report.metadata_location == location
+    assert not harness.pointer.load(OTHER).owns_folder
     assert harness.pointer.load(OTHER).metadata_location == location
 
 
@@ -182,12 +186,13 @@ def test_a_file_that_was_written_anew_under_its_old_name_is_registered_as_it_is(
     """HadoopCatalog: a table's first file is v1.metadata.json; the table is dropped and made anew at the same place"""
     location = "file:/hadoop/metadata/v1.metadata.json"
     operations = harness.coordinator.operations
-    harness.files.write(location, harness.metadata().replace(properties={"made": "first"}).to_bytes())
+    metadata = harness.metadata().replace(location="file:/hadoop")
+    harness.files.write(location, metadata.replace(properties={"made": "first"}).to_bytes())
     operations.register(OTHER, location, overwrite=False, wait_seconds=1)
     assert harness.coordinator.load(OTHER).metadata.properties == {"made": "first"}
     operations.drop(OTHER, wait_seconds=1)
     harness.files.delete(location)
-    harness.files.write(location, harness.metadata().replace(properties={"made": "second"}).to_bytes())
+    harness.files.write(location, metadata.replace(properties={"made": "second"}).to_bytes())
     name = NAME if overwrite else OTHER
     report = operations.register(name, location, overwrite=overwrite, wait_seconds=1)
     assert report.metadata.properties == {"made": "second"}

@@ -9,10 +9,10 @@ import pytest
 
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.protocol.folder_overlaps import SEARCH_SECONDS
 from iceberg_hms.coordinator.protocol.group_progress import TableHints
 from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed
-from iceberg_hms.coordinator.protocol.own_files import SEARCH_SECONDS
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitConflict, InvalidInput, MetastoreUnavailable
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer

@@ -43,13 +43,18 @@ UNKNOWN_ERROR = b"\x0c\x00\x09" + b"\x00" + b"\x00"
 ZONED = table_metadata("file:/w/t", columns=((1, "at", "timestamptz"),))
 
 
-def hive_row(name: TableName, parameters: dict[str, str] | None = None, kind: str = "MANAGED_TABLE") -> Any:
+def hive_row(
+    name: TableName,
+    parameters: dict[str, str] | None = None,
+    kind: str = "MANAGED_TABLE",
+    location: str | None = None,
+) -> Any:
     return Table(
         dbName=name.namespace,
         tableName=name.name,
         tableType=kind,
         parameters=parameters,
-        sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo()),
+        sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], location=location, serdeInfo=SerDeInfo()),
     )
 
 
@@ -68,8 +73,8 @@ def test_the_pointer_keeps_the_contract(check: Check, stock: bool, hms: FakeHms,
     hms.disallow_column_changes = stock
     hms.add_database("other")
 
-    def add_hive_table(name: TableName) -> None:
-        hms.tables[name.namespace, name.name] = hive_row(name)
+    def add_hive_table(name: TableName, location: str) -> None:
+        hms.tables[name.namespace, name.name] = hive_row(name, location=location)
 
     check(pointer, Place("db", "other", "file:/w/t", add_hive_table))
 

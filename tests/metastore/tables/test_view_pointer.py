@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from iceberg_hms.config import Settings
@@ -22,8 +24,8 @@ def views(pool: ClientPool) -> HmsViewPointer:
     return HmsViewPointer(pool, SETTINGS)
 
 
-def add_hive_table(hms: FakeHms, name: TableName) -> None:
-    hms.tables[name.namespace, name.name] = hive_row(name)
+def add_hive_table(hms: FakeHms, name: TableName, location: str) -> None:
+    hms.tables[name.namespace, name.name] = hive_row(name, location=location)
 
 
 @pytest.mark.parametrize("filters", [True, False], ids=["filtered", "by rows"])
@@ -33,7 +35,7 @@ def test_the_views_keep_the_contract(
 ) -> None:
     hms.add_database("other")
     hms.filter_works = filters
-    place = Place("db", "other", "file:/w/v", lambda name: add_hive_table(hms, name))
+    place = Place("db", "other", "file:/w/v", partial(add_hive_table, hms))
     check(views, HmsTablePointer(pool, SETTINGS), place)
 
 

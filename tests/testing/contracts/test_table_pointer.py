@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, SwapAnswer, TableFolder, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import table_pointer
@@ -89,9 +89,17 @@ def test_a_lost_create_is_found() -> None:
 
 def test_a_hive_table_that_is_overwritten_is_found() -> None:
     class Overwrites(MemoryTablePointer):
-        def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+        def create(
+            self,
+            name: TableName,
+            location: str,
+            metadata: TableMetadata,
+            owner: str | None,
+            *,
+            owns_folder: bool = False,
+        ) -> SwapAnswer:
             self.rows.pop(name, None)
-            return super().create(name, location, metadata, owner)
+            return super().create(name, location, metadata, owner, owns_folder=owns_folder)
 
     with pytest.raises(AssertionError, match="Hive table"):
         check("a_hive_table_is_not_touched", Overwrites())
@@ -107,6 +115,41 @@ def test_a_scratch_row_that_is_left_behind_is_found() -> None:
         check("accepts_writes_is_true_and_leaves_no_row", Litters())
 
 
+class RecordsWhateverItIsTold(MemoryTablePointer):
+    def load(self, name: TableName) -> Pointer:
+        row = super().load(name)
+        return replace(row, parameters={OWNED_FOLDER: row.location or "", **row.parameters})
+
+
+class ForgetsTheOwner(MemoryTablePointer):
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+        answer = super().rename(base, to, require_cas=require_cas)
+        row = self.rows[to]
+        self.rows[to] = replace(row, parameters={k: v for k, v in row.parameters.items() if k != OWNED_FOLDER})
+        return answer
+
+
+@pytest.mark.parametrize("kind", [RecordsWhateverItIsTold, ForgetsTheOwner])
+def test_an_owned_folder_that_is_claimed_or_forgotten_is_found(kind: type[MemoryTablePointer]) -> None:
+    with pytest.raises(AssertionError, match="owns_folder"):
+        check("a_table_owns_the_folder_that_it_was_made_in", kind())
+
+
+def test_folders_that_are_not_listed_are_found() -> None:
+    class Hides(MemoryTablePointer):
+        def folders_in(self, namespace: str, *, timeout_seconds: float) -> list[TableFolder]:
+            found = super().folders_in(namespace, timeout_seconds=timeout_seconds)
+            return [each for each in found if each.name.name != "hive"]
+
+        def database_folders(self, *, timeout_seconds: float) -> dict[str, list[str]]:
+            found = super().database_folders(timeout_seconds=timeout_seconds)
+            return {name: folders for name, folders in found.items() if name != "other"}
+
+    for name in ("the_folders_of_all_tables_are_listed", "the_folders_of_all_databases_are_listed"):
+        with pytest.raises(AssertionError):
+            check(name, Hides())
+
+
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_pointer.CHECKS]
-    assert len(set(names)) == len(names) == 20
+    assert len(set(names)) == len(names) == 23

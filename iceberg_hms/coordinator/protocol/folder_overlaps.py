@@ -1,0 +1,174 @@
+"""Which other tables and views have a folder that is, contains or lies in a given one.
+
+The metastore answers no question about folders. So Iceberg tables and views are found by the parameter with their
+metadata file, which it filters by; and whatever else has a folder, Hive's tables above all, by reading the rows of
+databases. That takes 2 to 4 ms a row, so most callers read only the databases whose own folder overlaps, where Hive
+puts a table that names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Final
+
+from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableFolder, TableName
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreUnavailable
+from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
+
+#: How long to search for tables in one folder.
+SEARCH_SECONDS: Final = 10.0
+#: Stores whose authority may be left out or be an alias.
+_CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
+
+
+class HiveRows(Enum):
+    """Of which databases all rows are read."""
+
+    #: Of none: only Iceberg tables and views are found.
+    UNREAD = auto()
+    #: Of those whose folder is, contains or lies in the given one.
+    NEAR = auto()
+    #: Of all.
+    ALL = auto()
+
+
+def overlapping(
+    ports: CommitPorts,
+    name: TableName,
+    folder: str,
+    *,
+    hive: HiveRows,
+    root: str | None = None,
+    seconds: float = SEARCH_SECONDS,
+) -> Iterator[TableFolder]:
+    """The tables and views of all databases that share a folder: their own one is this one, lies in it or contains it,
+    or their metadata lies in it, or they write files into it. Those of the table's own database come first. One may
+    come more than once.
+
+    name: of the table that has or wants the folder, which does not count, except for a view of this name. root: the
+    folder of its database. A table around that would share every folder in it, and does not count.
+    seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreUnavailable
+    when time runs out, MetastoreError."""
+    real_path = ports.files.real_path
+    wanted = resolved(folder, real_path)
+    if wanted is None:
+        raise InvalidInput(f"The folder {folder} cannot be resolved to a place in a store")
+    deadline = ports.runtime.now() + seconds
+
+    def left() -> float:
+        remaining = deadline - ports.runtime.now()
+        if remaining <= 0:
+            raise MetastoreUnavailable(
+                f"There was no time to search all databases for tables in {folder}", next_step="try again"
+            )
+        return remaining
+
+    around = resolved(root, real_path)
+    databases = list(dict.fromkeys((name.namespace, *ports.pointer.databases())))
+    for database in databases:
+        for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=left()):
+            shared = None if row.name == name and not row.is_view else _shared(row, wanted, around, real_path)
+            if shared is not None:
+                yield TableFolder(row.name, shared)
+    for database in _read_whole(ports, databases, wanted, hive, left):
+        for other in ports.pointer.folders_in(database, timeout_seconds=left()):
+            if other.name != name and _overlaps(resolved(other.location, real_path), wanted, around):
+                yield other
+
+
+def _read_whole(
+    ports: CommitPorts, databases: Sequence[str], wanted: Location, hive: HiveRows, left: Callable[[], float]
+) -> Sequence[str]:
+    """The databases of which every row is read."""
+    if hive is HiveRows.NEAR:
+        folders = ports.pointer.database_folders(timeout_seconds=left())
+        return [
+            database
+            for database in databases
+            if any(_overlaps(resolved(each, ports.files.real_path), wanted, None) for each in folders.get(database, ()))
+        ]
+    return databases if hive is HiveRows.ALL else ()
+
+
+def _shared(row: Pointer, wanted: Location, around: Location | None, real_path: Callable[[str], str]) -> str | None:
+    """The folder that an Iceberg table or view shares with the wanted one, None if it shares nothing.
+
+    Many tables may share the folder of their metadata or data files, so that counts only where it lies in the wanted
+    one."""
+    if _overlaps(resolved(row.location, real_path), wanted, around):
+        return row.location
+    properties = (row.parameters.get(each) for each in LOCATION_PROPERTIES)
+    for each in (row.metadata_location.rpartition("/")[0], *properties):
+        found = resolved(each, real_path)
+        if found is not None and may_contain(wanted, found):
+            return each
+    return None
+
+
+def _overlaps(theirs: Location | None, wanted: Location, around: Location | None) -> bool:
+    """Whether a folder is, contains or lies in the wanted one, and does not contain `around` as well."""
+    if theirs is None or (around is not None and may_contain(theirs, around)):
+        return False
+    return may_contain(theirs, wanted) or may_contain(wanted, theirs)
+
+
+def tables_sharing(
+    ports: CommitPorts,
+    name: TableName,
+    folder: str,
+    *,
+    root: str | None = None,
+    seconds: float = SEARCH_SECONDS,
+    with_views: bool = False,
+) -> list[Pointer]:
+    """The other Iceberg tables of the database, and views if asked for, whose folder is this one, lies in it, or
+    contains it.
+
+    root: the folder of the database. A table around that would share every folder in it, and does not count.
+    seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreError."""
+    found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=seconds)
+    others = (each for each in found if each.name != name and (with_views or not each.is_view))
+    return [each for each in others if _shares_folder(ports, each, folder, root)]
+
+
+def _shares_folder(ports: CommitPorts, other: Pointer, folder: str, root: str | None) -> bool:
+    real_path = ports.files.real_path
+    theirs, ours, database = (resolved(each, real_path) for each in (other.location, folder, root))
+    return ours is not None and _overlaps(theirs, ours, database)
+
+
+def refuse_shared_folder(
+    ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
+) -> None:
+    """Raises InvalidInput if another Iceberg table of the database shares a folder; and as `tables_sharing`."""
+    for other in tables_sharing(ports, name, folder, root=root, seconds=seconds):
+        raise shared_folder(folder, other.name)
+
+
+def shared_folder(folder: str, other: TableName) -> InvalidInput:
+    """The refusal of a folder that another table has."""
+    # Not AlreadyExists: clients take that for the table itself, and IF NOT EXISTS would succeed without one.
+    return InvalidInput(
+        f"The folder {folder} is, holds or lies in that of the table {other}: neither could be purged alone",
+        next_step="name another location, or none",
+    )
+
+
+def resolved(folder: str | None, real_path: Callable[[str], str]) -> Location | None:
+    """A folder's real path; None if nothing resolves it."""
+    try:
+        found = parse(real_path(folder)) if folder else None
+    except IcebergHmsError:
+        return None
+    # In a store without folders these are names like others, to Hadoop they are not.
+    return None if found is None or {".", ".."} & set(found.path.split("/")) else found
+
+
+def may_contain(outer: Location, inner: Location) -> bool:
+    """`contains`, if one of the two may be on the store that the other names in another way."""
+    if {outer.scheme, inner.scheme} <= _CLUSTERS:
+        inner = replace(inner, scheme=outer.scheme, authority=outer.authority)
+    return contains(outer, inner)
