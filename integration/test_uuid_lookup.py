@@ -118,9 +118,9 @@ def test_a_creation_that_was_made_refused_and_renamed_was_made(
     pointer: Any = ours.services.ports.pointer
     create = pointer.create
 
-    def retry_inside(*arguments: Any) -> SwapAnswer:
-        assert create(*arguments) == Swapped()
-        answer: SwapAnswer = create(*arguments)
+    def retry_inside(*arguments: Any, **more: Any) -> SwapAnswer:
+        assert create(*arguments, **more) == Swapped()
+        answer: SwapAnswer = create(*arguments, **more)
         assert isinstance(answer, Refused)
         theirs.rename_table(name, to)
         if taken:

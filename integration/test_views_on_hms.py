@@ -11,7 +11,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, NoSuchNamespace, NoSuchTable, NoSuchView
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "n", "required": False, "type": "long"}]}
 
@@ -185,13 +185,14 @@ def test_replacing_renaming_and_dropping_a_view_at_once_loses_no_acknowledged_re
         assert not isinstance(dropped[1], Exception) or isinstance(dropped[1], NoSuchView)
 
 
-def test_orphans_of_a_table_do_not_include_a_view_in_its_folder(catalog: Catalog) -> None:
+def test_a_table_with_a_view_in_its_folder_loses_no_file(catalog: Catalog) -> None:
     table = catalog.create_table("views_a.t", SCHEMA)
     views = [
         catalog.views.create(name, SCHEMA, version("select 1"), table.metadata.location)
         for name in ("views_a.v", "views_b.v")
     ]
     now = table.metadata.last_updated_ms + 3_600_000
-    catalog.load_table("views_a.t").remove_orphan_files(older_than=now, force=True)
+    with pytest.raises(InvalidInput, match=r"views_[ab]\.v has the folder"):
+        catalog.load_table("views_a.t").remove_orphan_files(older_than=now, force=True)
     catalog.drop_table("views_a.t", purge=True)
     assert [catalog.views.load(each.name) for each in views] == views
