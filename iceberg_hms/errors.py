@@ -5,7 +5,7 @@
      +-- InvalidInput                the request cannot succeed, however often the caller sends it
      |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
      |    +-- InvalidView            a view that breaks the rules of views
-     +-- LocationNotAllowed          a REST client named a file or folder that the server's settings do not allow
+     +-- LocationNotAllowed          a REST client named a file or folder that it may not name
      +-- ReadOnly                    this REST server changes nothing
      +-- NotFound
      |    +-- NoSuchNamespace
@@ -107,17 +107,20 @@ class InvalidView(InvalidInput):
 
 
 class LocationNotAllowed(IcebergHmsError):
-    """A REST client named a file or folder outside of those that it may name. Nothing was opened or changed. The
-    message says no path: the location may come from a file that the client cannot read."""
+    """A REST client named a file or folder outside of those that it may name, or a place in which it may put nothing.
+    Nothing was opened or changed. The message says the rule and no path: the location may come from a file that the
+    client cannot read."""
 
     proved_failed = True
     default_next_step = "name a folder in the warehouse, or ask the server's operator to allow this one"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"Not allowed: {what} is outside of what the server's settings `warehouse`, `rest.allowed-locations` and "
-            "`rest.locations` allow"
-        )
+    def __init__(
+        self,
+        what: str,
+        rule: str = "is outside of what the server's settings `warehouse`, `rest.allowed-locations` and "
+        "`rest.locations` allow",
+    ) -> None:
+        super().__init__(f"Not allowed: {what} {rule}")
 
 
 class ReadOnly(IcebergHmsError):

@@ -11,10 +11,14 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ForbiddenError
 
+import iceberg_hms
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.namespaces import LOCATION, HmsNamespaces
 from iceberg_hms.rest.server import RestServer
+from integration.conftest import make_namespace
 from integration.rest_clients import TOKEN, catalog, server
+from tests.rest.fakes import SCHEMA
+from tests.security.callers import callers
 
 __all__ = ["catalog", "server"]
 
@@ -91,3 +95,28 @@ def test_sparks_location_clause_names_the_warehouse(
     spark.sql(f"ALTER TABLE {sql}.{namespace}.plain SET LOCATION '{inside}/moved'")
     spark.sql(f"CREATE OR REPLACE TABLE {sql}.{namespace}.plain USING iceberg AS SELECT 3L AS id")
     assert [row.id for row in spark.table(f"{sql}.{namespace}.plain").collect()] == [3]
+
+
+def test_a_caller_of_one_namespace_puts_nothing_into_anothers_folder(
+    metastore: Any, namespace: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """`default` has the warehouse itself as its folder here, as in most metastores."""
+    other = make_namespace(metastore, request)
+    scopes = {"one": f"write[{namespace}]", "both": f"write[{namespace} {other}]", "all": "write[*]"}
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        root = catalog.load_namespace(other)["location"]
+        webs = callers(catalog, tmp_path, scopes)
+
+        def create(caller: str, name: str, location: str) -> int:
+            body = {"name": name, "schema": SCHEMA, "location": location}
+            return webs(caller)("POST", f"/v1/namespaces/{namespace}/tables", body).status_code
+
+        assert create("one", "evil", f"{root}/t") == 403
+        assert create("one", "evil", f"{metastore.warehouse}/t") == 403
+        assert create("both", "shared", f"{root}/t") == 200
+        assert create("all", "wide", f"{metastore.warehouse}/{namespace}-apart") == 200
+        assert create("one", "mine", f"{metastore.warehouse}/{namespace}.db/somewhere") == 200
+        names = [each.name for each in catalog.list_tables(namespace)]
+        assert names == ["mine", "shared", "wide"]
+        for name in names:
+            catalog.drop_table((namespace, name), purge=True)

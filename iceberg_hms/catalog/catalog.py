@@ -15,7 +15,7 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
@@ -25,6 +25,7 @@ from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
+from iceberg_hms.coordinator.placement import NamespaceFolders
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.operation_requests import find_taken
@@ -68,7 +69,8 @@ class Catalog:
 
         Raises ConfigError for a setting that names no plain location."""
         guarded = copy.copy(self)
-        guarded._locations = LocationPolicy(self.settings, self.services.ports.files)
+        ports = self.services.ports
+        guarded._locations = LocationPolicy(self.settings, ports.files, NamespaceFolders(ports).all)
         return guarded
 
     @property
@@ -125,7 +127,7 @@ class Catalog:
         Raises AlreadyExists, InvalidInput."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
-        self._check_namespace_location(wanted)
+        self._check_namespace_location(name, wanted)
         if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
             wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
         self.services.namespaces.create(name, wanted)
@@ -144,7 +146,7 @@ class Catalog:
             raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         present = self.load_namespace(namespace)
         if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
-            self._check_namespace_location(updates)
+            self._check_namespace_location(namespace_name(namespace), updates)
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
         if updates or removed:
@@ -203,6 +205,8 @@ class Catalog:
         sort_order: Any = None,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
+        *,
+        client: Client | None = None,
     ) -> LoadedTable:
         """What `create_table` would create, without creating it: only reads the metastore, and writes no file.
 
@@ -211,12 +215,12 @@ class Catalog:
 
         location: by default `<location of the namespace>/<name>`, with a random suffix if another table there has that
         folder, or if it holds files. Raises AlreadyExists, NoSuchNamespace, StorageError, InvalidInput (also for a
-        location that another table of the namespace has)."""
+        location that another Iceberg table has)."""
         name = new_table_name(identifier)
         if find_taken(self.services.ports, name) is not None:
             # Before its client writes the data.
             raise AlreadyExists(f"Table already exists: {name}")
-        staged, _ = self._staged(name, schema, partition_spec, sort_order, location, properties, staged=True)
+        staged, _ = self._staged(name, schema, partition_spec, sort_order, location, properties, client, staged=True)
         self.services.ports.files.make_folder(folder(staged.metadata))
         return staged
 
@@ -228,12 +232,13 @@ class Catalog:
         sort_order: Any,
         location: str | None,
         properties: Mapping[str, str] | None,
+        client: Client | None,
         *,
         staged: bool,
     ) -> tuple[LoadedTable, bool]:
         """The new table, and whether it owns its folder."""
         namespace = self.services.namespaces.load(name.namespace)
-        guard = self._guard(namespace)
+        guard = self._guard(name, namespace, client)
         if guard is not None and location:
             guard.check_folder(location, "location")
         clock = self.services.ports.runtime
@@ -272,9 +277,11 @@ class Catalog:
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         name = new_table_name(identifier)
-        staged, owns_folder = self._staged(name, schema, partition_spec, sort_order, location, properties, staged=False)
+        staged, owns_folder = self._staged(
+            name, schema, partition_spec, sort_order, location, properties, client, staged=False
+        )
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
-        report = self._create(name, change, folder_is_free=True, owns_folder=owns_folder)
+        report = self._create(name, change, client, folder_is_free=True, owns_folder=owns_folder)
         return Table(self._access, name, report.metadata, report.metadata_location)
 
     def commit(
@@ -300,8 +307,8 @@ class Catalog:
         name = new_table_name(identifier) if creates else table_name(identifier)
         change = self._client_change(name, requirements, updates, client, idempotency_key)
         if creates:
-            return self._create(name, change)
-        return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
+            return self._create(name, change, client)
+        return self.commit_change(name, change, client=client, wait_seconds=wait_seconds, size=size)
 
     def submit(
         self,
@@ -319,7 +326,8 @@ class Catalog:
         name = table_name(identifier)
         change = self._client_change(name, requirements, updates, client, idempotency_key)
         wait = self._access.wait_seconds(wait_seconds)
-        return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size, locations=self._locations)
+        locations = client_locations(self._locations, name, client)
+        return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size, locations=locations)
 
     def refusal(
         self,
@@ -340,15 +348,22 @@ class Catalog:
         self.services.subscribe(listener)
 
     def commit_change(
-        self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0
+        self,
+        identifier: Identifier,
+        change: Change,
+        *,
+        client: Client | None = None,
+        wait_seconds: float | None = None,
+        size: int = 0,
     ) -> CommitReport:
         """Commit any `Change`: an operation of `iceberg_hms.changes`, or the caller's own. Raises as `commit`."""
+        name = table_name(identifier)
         return self.services.coordinator.commit(
-            table_name(identifier),
+            name,
             change,
             wait_seconds=self._access.wait_seconds(wait_seconds),
             size=size,
-            locations=self._locations,
+            locations=client_locations(self._locations, name, client),
         )
 
     @property
@@ -384,12 +399,13 @@ class Catalog:
         wait_seconds: float | None = None,
         check: Callable[[TableMetadata], None] | None = None,
         owner: str = "",
+        client: Client | None = None,
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
         file. check: raises to refuse what the file holds. owner: of a new table; "": the setting `user`.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_table_name(identifier)
-        guard = self._guard(self.services.namespaces.load(name.namespace))
+        guard = self._guard(name, self.services.namespaces.load(name.namespace), client)
         report = self.services.coordinator.operations.register(
             name,
             metadata_location,
@@ -419,28 +435,35 @@ class Catalog:
         )
 
     def _create(
-        self, name: TableName, change: Change, *, folder_is_free: bool = False, owns_folder: bool = False
+        self,
+        name: TableName,
+        change: Change,
+        client: Client | None,
+        *,
+        folder_is_free: bool = False,
+        owns_folder: bool = False,
     ) -> CommitReport:
         namespace = self.services.namespaces.load(name.namespace)
         return self.services.coordinator.operations.create(
             name,
             change,
             owner=change.identity.caller or self.settings.user or None,
-            guard=self._guard(namespace),
+            guard=self._guard(name, namespace, client),
             root=namespace.get(NAMESPACE_LOCATION),
             folder_is_free=folder_is_free,
             owns_folder=owns_folder,
         )
 
-    def _guard(self, namespace: Mapping[str, str]) -> LocationGuard | None:
-        """The guard of a request for a table in a namespace with these properties; None if its caller may name every
-        location."""
-        return None if self._locations is None else self._locations.guard(namespace.get(NAMESPACE_LOCATION))
+    def _guard(self, name: TableName, namespace: Mapping[str, str], client: Client | None) -> LocationGuard | None:
+        """The guard of a request for a new table in a namespace with these properties; None if its caller may name
+        every location."""
+        locations = client_locations(self._locations, name, client)
+        return None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
 
-    def _check_namespace_location(self, properties: Mapping[str, str]) -> None:
+    def _check_namespace_location(self, name: str, properties: Mapping[str, str]) -> None:
         location = properties.get(NAMESPACE_LOCATION)
         if self._locations is not None and location is not None:
-            self._locations.guard().check_folder(location, "the namespace's location")
+            self._locations.check_namespace(name, location)
 
     def _with_lock_property(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""

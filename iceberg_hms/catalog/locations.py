@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.request import Client
+from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import (
     HiveRows,
@@ -17,7 +19,8 @@ from iceberg_hms.coordinator.protocol.folder_overlaps import (
     shared_folder,
     tables_sharing,
 )
-from iceberg_hms.errors import InvalidInput, MetastoreUnavailable
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.format.locations import check_length
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,12 @@ logger = logging.getLogger(__name__)
 NAMESPACE_LOCATION: Final = "location"
 #: A local location as Hadoop spells it. ClickHouse takes no location without the two slashes.
 _WITHOUT_AUTHORITY: Final = re.compile(r"\Afile:/(?!/)", re.IGNORECASE)
+
+
+def client_locations(policy: LocationPolicy | None, name: TableName, client: Client | None) -> ClientLocations | None:
+    """Which locations a caller may name for a table or view; None: every one. client: None for a caller of whom nothing
+    is known, who may use the table's own namespace."""
+    return None if policy is None else ClientLocations(policy, name.namespace, (client or Client()).may_write)
 
 
 def namespace_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
@@ -49,15 +58,20 @@ def new_folder(
     """The folder of a new table: the wanted one, or `<folder of the namespace>/<name>`, with a random suffix if that is
     not empty, if another table or a view of the namespace has it, or with `unique-table-location`.
 
-    staged: its client makes the table later. Then the wanted folder may hold files, which the table does not own:
-    Spark's `migrate` stages a table in the folder of the Hive table that it replaces.
-    Raises InvalidInput for another wanted folder that holds files, or that is, contains or lies in that of another
-    table or view of any database, Hive's included; StorageError, MetastoreError."""
+    staged: its client makes the table later, in a folder that may be that of a Hive table: Spark's `migrate` stages a
+    table in the folder of the one that it replaces.
+    Raises InvalidInput for a wanted folder that is, contains or lies in that of another Iceberg table, or, unless it is
+    staged, of a table or view of any kind; StorageError, MetastoreError."""
     root = namespace_folder(services, name, namespace)
     if wanted:
         location = wanted.rstrip("/")
+        check_length(location)
         refuse_shared_folder(services.ports, name, location, root=root)
-        return NewFolder(location, is_owned=not staged and _is_free(services, name, location, root))
+        if staged:
+            return NewFolder(location, is_owned=False)
+        is_shared = not _is_known_to_be_free(services, name, location, root)
+        # Java's catalogs make a table where another one left its files, and Iceberg's compatibility kit tests that.
+        return NewFolder(location, is_owned=not is_shared and not _holds_files(services, location))
     location = f"{root}/{name.name}"
     ports = services.ports
     unique = services.settings.unique_table_location
@@ -67,14 +81,9 @@ def new_folder(
     return NewFolder(location, is_owned=True)
 
 
-def _is_free(services: Services, name: TableName, location: str, root: str) -> bool:
-    """Whether a folder is empty, and no table or view of any database, Hive's included, shares it; False if there was
-    no time to see. Raises InvalidInput if it is not."""
-    if _holds_files(services, location):
-        raise InvalidInput(
-            f"The folder {location} holds files already, which nobody could tell from those of {name}",
-            next_step="name an empty folder, or none",
-        )
+def _is_known_to_be_free(services: Services, name: TableName, location: str, root: str) -> bool:
+    """Whether no table or view of any database, Hive's included, shares a folder; False if there was no time to see.
+    Raises InvalidInput if one does."""
     try:
         for other in overlapping(services.ports, name, location, hive=HiveRows.NEAR, root=root):
             raise shared_folder(location, other.name)

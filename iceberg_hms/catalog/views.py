@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_view_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_view_folder
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.request import Client
 from iceberg_hms.changes.view_commit import ViewCommit
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.view_operations import LoadedView as LoadedView
 from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations
@@ -80,8 +80,9 @@ class Views:
             version,
             now_ms=runtime.now_ms(),
         )
-        if self._locations is not None:
-            check_locations(self._locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
+        locations = self._locations_of(name, client)
+        if locations is not None:
+            check_locations(locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
         owner = (client.caller if client is not None else "") or services.settings.user or None
         return self._operations.create(name, metadata, owner=owner)
 
@@ -91,7 +92,7 @@ class Views:
         requirements: Sequence[Mapping[str, Any]],
         updates: Sequence[Mapping[str, Any]],
         *,
-        client: Client | None = None,  # noqa: ARG002 - as of a table's commit, for what may depend on it
+        client: Client | None = None,
         wait_seconds: float | None = None,
     ) -> LoadedView:
         """Commit requirements and updates in the REST protocol's JSON shapes (ViewRequirement, ViewUpdate). They are
@@ -103,7 +104,7 @@ class Views:
         name = view_name(identifier)
         change = ViewCommit.parse(requirements, updates, max_updates=self._access.services.settings.max_updates)
         wait = self._access.wait_seconds(wait_seconds)
-        return self._operations.commit(name, change, wait_seconds=wait, locations=self._locations)
+        return self._operations.commit(name, change, wait_seconds=wait, locations=self._locations_of(name, client))
 
     def drop(self, identifier: Identifier, *, wait_seconds: float | None = None) -> None:
         """Remove a view from the metastore; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
@@ -125,6 +126,7 @@ class Views:
         metadata_location: str,
         *,
         owner: str = "",
+        client: Client | None = None,
         wait_seconds: float | None = None,  # noqa: ARG002 - a creation waits for no lock
         check: Callable[[ViewMetadata], None] | None = None,
     ) -> LoadedView:
@@ -134,10 +136,14 @@ class Views:
         name = new_view_name(identifier)
         services = self._access.services
         namespace = services.namespaces.load(name.namespace)
-        guard = None if self._locations is None else self._locations.guard(namespace.get(NAMESPACE_LOCATION))
+        locations = self._locations_of(name, client)
+        guard = None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
         return self._operations.register(
             name, metadata_location, owner=owner or services.settings.user or None, guard=guard, check=check
         )
+
+    def _locations_of(self, name: TableName, client: Client | None) -> ClientLocations | None:
+        return client_locations(self._locations, name, client)
 
     @property
     def _operations(self) -> ViewOperations:

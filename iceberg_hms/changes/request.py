@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from iceberg_hms.changes import requirements as requirements_
@@ -32,11 +32,13 @@ class Client:
     """The client of a request, from its headers.
 
     user_agent: `User-Agent`; client_version: `X-Client-Version`; caller: the authenticated caller, for logs and locks.
+    may_write: whether the caller may write in a namespace (`placement.EVERYWHERE`: in all).
     """
 
     user_agent: str = ""
     client_version: str = ""
     caller: str = ""
+    may_write: Callable[[str], bool] = field(default=lambda _namespace: False, compare=False, repr=False)
 
 
 def from_request(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
@@ -85,7 +85,7 @@ class Coordinator:
         *,
         wait_seconds: float,
         size: int = 0,
-        locations: LocationPolicy | None = None,
+        locations: ClientLocations | None = None,
         prepared: Sequence[str] = (),
     ) -> CommitReport:
         """Commit a change to an existing table; returns when it is in the table.
@@ -115,7 +115,7 @@ class Coordinator:
         *,
         wait_seconds: float,
         size: int = 0,
-        locations: LocationPolicy | None = None,
+        locations: ClientLocations | None = None,
         prepared: Sequence[str] = (),
     ) -> PendingCommit:
         """Queue a change and return at once: `commit` for callers that must not block.
@@ -152,7 +152,7 @@ class Coordinator:
         name: TableName,
         change: Change,
         wait_seconds: float,
-        locations: LocationPolicy | None,
+        locations: ClientLocations | None,
         prepared: Sequence[str],
     ) -> PendingCommit:
         already_committed, sent = AlreadyCommitted(name, self._sources), self._sources.sent

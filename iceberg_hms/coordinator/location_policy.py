@@ -12,6 +12,8 @@ scheme, authority and the parts of the path say so, and if the same holds once s
 are refused rather than resolved, and so is whatever a store, a client or a log might take for something else than a
 name.
 
+Where among these a caller may *put* something is another rule (`placement.py`).
+
 The policy does not restrict callers of the Python API: they have the process's rights anyway.
 """
 
@@ -19,11 +21,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.placement import Folders, Placement, overlaps_another, spellings, without_links
 from iceberg_hms.coordinator.ports import Files, Pointer
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, LocationNotAllowed
 from iceberg_hms.format.locations import Location, contains, parse
@@ -43,6 +47,12 @@ _FOLDERS: Final = frozenset({"location", *LOCATION_PROPERTIES})
 #: How much of a refused location is logged.
 _LOGGED_MAX: Final = 300
 
+#: The rule of places, for who breaks it.
+_PLACES: Final = (
+    "must lie below the folder of its own namespace and in that of no other, in one of `rest.allowed-locations`, or in "
+    "the folder of a namespace in which you may write"
+)
+
 #: The value of `rest.locations` with which only configured roots count.
 STRICT: Final = "strict"
 
@@ -53,19 +63,29 @@ class _Root:
 
     location: Location
     text: str
+    is_warehouse: bool = False
 
 
 class LocationPolicy:
     """What all clients of a server share. Safe for threads.
 
+    namespaces: the folders of all namespaces (`NamespaceFolders.all`).
     Raises ConfigError for a warehouse or a folder of `rest.allowed-locations` that no location can be below.
     """
 
-    def __init__(self, settings: Settings, files: Files) -> None:
+    def __init__(self, settings: Settings, files: Files, namespaces: Callable[[], Folders] = dict) -> None:
         self.strict = settings.rest_locations == STRICT
         self._files = files
+        self._namespaces = namespaces
         self.configured = tuple(_configured(settings))
         self._real_roots = self._resolved()
+        #: Those that an operator has opened to all namespaces.
+        self._granted = tuple(
+            root for each in self.configured if not each.is_warehouse for root in self._spellings(each.location)
+        )
+        self._warehouse = tuple(
+            root for each in self.configured if each.is_warehouse for root in self._spellings(each.location)
+        )
 
     def guard(self, *folders: str | None, base: TableMetadata | None = None) -> LocationGuard:
         """The guard of what a client names in one request.
@@ -77,6 +97,25 @@ class LocationPolicy:
     def table_guard(self, row: Pointer, base: TableMetadata) -> LocationGuard:
         """The guard of what a client names for an existing table."""
         return self.guard(row.location, row.metadata_location.rpartition("/")[0], base=base)
+
+    def placement(self, namespace: str, may_write: Callable[[str], bool], kept: str | None) -> Placement:
+        """Where a caller may put a table or view of a namespace. kept: the folder that it has already."""
+        there = () if kept is None or self.strict else tuple(self._spellings(_parsed(kept)))
+        return Placement(self._namespaces, self._granted, namespace, may_write, there)
+
+    def check_namespace(self, namespace: str, location: str) -> None:
+        """Check the folder that a caller names for a namespace. Raises LocationNotAllowed, MetastoreError."""
+        what = "the namespace's location"
+        self.guard().check_folder(location, what)
+        folders = self._namespaces()
+        if any(
+            overlaps_another(folders, namespace, each, self._warehouse) for each in self._spellings(_parsed(location))
+        ):
+            raise LocationNotAllowed(what, "must be, contain and lie in no folder of another namespace")
+
+    def _spellings(self, location: Location | None) -> Iterable[Location]:
+        """A location, and what it is without symbolic links if that is another one."""
+        return () if location is None else spellings(self._files, location)
 
     def stays_below(self, location: Location, folder: Location | None = None) -> bool:
         """Whether a location is below a configured root, or below a folder, once symbolic links are resolved."""
@@ -95,12 +134,7 @@ class LocationPolicy:
 
     def real(self, location: Location) -> Location | None:
         """A location without symbolic links; None if nothing resolves it."""
-        if not location.is_local:
-            return location
-        try:
-            return parse(self._files.real_path(location.path))
-        except IcebergHmsError:
-            return None
+        return without_links(self._files, location)
 
     def may_lead_elsewhere(self, text: str) -> bool:
         """Whether a file is a symbolic link, or nobody can say so. Costs a twentieth of `real`."""
@@ -114,6 +148,31 @@ class LocationPolicy:
         return tuple(root for root in found if root is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class ClientLocations:
+    """What one caller may name for the tables and views of one namespace. may_write: as `Placement`."""
+
+    policy: LocationPolicy
+    namespace: str
+    may_write: Callable[[str], bool]
+
+    def guard(self, folder: str | None) -> LocationGuard:
+        """The guard of a request for a new table or view. folder: that of the namespace."""
+        return self.policy.guard(folder).placing(self._placement(None))
+
+    def of_view(self, row: Pointer) -> LocationGuard:
+        """The guard of a commit to a view."""
+        guard = self.policy.guard(row.location, row.metadata_location.rpartition("/")[0])
+        return guard.placing(self._placement(row))
+
+    def of_table(self, guard: LocationGuard, row: Pointer | None) -> LocationGuard:
+        """The guard of a commit to a table. guard: the policy's, which the commits of one attempt share."""
+        return guard.placing(self._placement(row))
+
+    def _placement(self, row: Pointer | None) -> Placement:
+        return self.policy.placement(self.namespace, self.may_write, None if row is None else row.location)
+
+
 class LocationGuard:
     """Refuses what lies outside of its roots, with LocationNotAllowed. For one request or one attempt of a group."""
 
@@ -125,14 +184,36 @@ class LocationGuard:
         self._folders: dict[str, bool] = {}
         #: Files that were checked so.
         self._files: set[str] = set()
+        self._placement: Placement | None = None
+
+    def placing(self, placement: Placement) -> LocationGuard:
+        """The same guard for one caller, who may put things only where `placement` says. It shares what was found."""
+        one = copy(self)
+        one._placement = placement
+        return one
 
     def with_table(self, row: Pointer) -> LocationGuard:
         """The same for a request that may also name what belongs to this table."""
         folders = (*(root.text for root in self._known), row.location, row.metadata_location.rpartition("/")[0])
-        return self._policy.guard(*folders, base=self._base)
+        guard = self._policy.guard(*folders, base=self._base)
+        return guard if self._placement is None else guard.placing(self._placement)
 
     def check_folder(self, location: str, what: str) -> None:
-        """Check a folder. what: the name of the field or property that names it."""
+        """Check a folder in which something is to be put. what: the name of the field or property that names it.
+        Raises LocationNotAllowed, MetastoreError."""
+        self._check_folder(location, what)
+        if self._placement is not None and not self._is_placed(self._placement, location):
+            logger.info("a caller may not put %s into %.*r", what, _LOGGED_MAX, location)
+            raise LocationNotAllowed(what, _PLACES)
+
+    def _is_placed(self, placement: Placement, location: str) -> bool:
+        found = _parsed(location.rstrip("/"))
+        real = None if found is None else self._policy.real(found)
+        if found is None or real is None:
+            return False
+        return placement.allows(found) and (real == found or placement.allows(real))
+
+    def _check_folder(self, location: str, what: str) -> None:
         if not self._allows_folder(location.rstrip("/")):
             self._refuse(location, what)
 
@@ -170,7 +251,7 @@ class LocationGuard:
 
     def check_metadata_folder(self, metadata: TableMetadata) -> None:
         """Check the folder to which the table's next metadata file and manifest lists are written."""
-        self.check_folder(folder(metadata), "the folder of the table's metadata")
+        self._check_folder(folder(metadata), "the folder of the table's metadata")
 
     def _allows_folder(self, location: str) -> bool:
         allowed = self._folders.get(location)
@@ -219,7 +300,7 @@ def _configured(settings: Settings) -> Iterable[_Root]:
                 f"`{key}` names {text!r}, which is no plain absolute location",
                 next_step="write it as a scheme and a path without `..`, query and credentials, such as s3://bucket/lake",
             )
-        yield root
+        yield replace(root, is_warehouse=key == "warehouse")
 
 
 def _has_credentials(location: Location) -> bool:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import orjson
@@ -98,6 +99,11 @@ class ServerContext:
     warehouses: Mapping[str, Settings] = field(default_factory=dict)
 
 
+def _may_write(access: Access, caller: Caller, warehouse: str, namespace: str) -> bool:
+    """Whether a caller may create tables in a namespace of a warehouse; `EVERYWHERE`: in all."""
+    return access.allow(caller, Action.CREATE_TABLE, AccessTarget(namespace, None, warehouse))
+
+
 @dataclass(frozen=True, slots=True)
 class RestRequest:
     """A complete request. parameters: of the path, decoded. received: `clock.monotonic()` of its arrival.
@@ -126,7 +132,13 @@ class RestRequest:
     def client(self) -> Client:
         """The client, by its headers."""
         headers = self.headers
-        return Client(headers.get("user-agent", ""), headers.get("x-client-version", ""), self.caller.name)
+        return Client(
+            headers.get("user-agent", ""),
+            headers.get("x-client-version", ""),
+            self.caller.name,
+            # What waits in a queue keeps it, and must not keep the request's body.
+            partial(_may_write, self.context.access, self.caller, self.context.warehouse),
+        )
 
     def require(self, action: Action, namespace: str, table: str | None = None) -> None:
         """Ask for a right on a name that only the body has. Raises ScopeMissing."""

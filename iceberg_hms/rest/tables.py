@@ -75,7 +75,7 @@ def create_table(request: RestRequest) -> Response:
     request.require_protected(protected.changed(body.properties, marks), *identifier)
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
-        staged = request.catalog.stage_table(identifier, *shape).metadata
+        staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
         return table_response(staged.to_bytes(), None, config=request.table_config)
     return _served(request.catalog.create_table(identifier, *shape, client=request.client), request.table_config)
 
@@ -166,6 +166,7 @@ def register_table(request: RestRequest) -> Response:
             wait_seconds=request.seconds_left,
             check=check,
             owner=request.caller.name,
+            client=request.client,
         )
     except MissingFile as error:
         if error.location != body.metadata_location:

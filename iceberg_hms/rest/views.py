@@ -123,6 +123,7 @@ def register_view(request: RestRequest) -> Response:
             identifier,
             body.metadata_location,
             owner=request.caller.name,
+            client=request.client,
             wait_seconds=request.seconds_left,
             check=check,
         )

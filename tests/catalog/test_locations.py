@@ -69,13 +69,15 @@ def test_a_wanted_folder_is_taken_as_it_is_spelled() -> None:
         assert catalog.pointer("db.t").parameters[OWNED_FOLDER] == WANTED
 
 
-def test_a_wanted_folder_that_holds_files_is_refused_unless_a_client_fills_it_itself() -> None:
+def test_a_wanted_folder_that_holds_files_is_taken_and_not_owned() -> None:
+    """As one that a client fills itself before its table is there."""
     with memory_catalog() as catalog:
         catalog.create_namespace("db")
-        catalog.services.ports.files.write(f"{WANTED}/hive.orc", b"")
-        with pytest.raises(InvalidInput, match="holds files already"):
-            catalog.create_table("db.t", schema(), location=WANTED)
         assert new_folder(catalog.services, NAME, WANTED, {}, staged=True) == NewFolder(WANTED, False)
+        catalog.services.ports.files.write(f"{WANTED}/hive.orc", b"")
+        assert new_folder(catalog.services, NAME, WANTED, {}, staged=False) == NewFolder(WANTED, False)
+        catalog.create_table("db.t", schema(), location=WANTED)
+        assert not catalog.pointer("db.t").owns_folder
 
 
 @pytest.mark.parametrize("theirs", [WANTED, f"{WANTED}/deeper", "file:///warehouse//db.db/wanted/"])

@@ -31,7 +31,13 @@ from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.creation_outcome import CreationOutcome, perhaps_created
-from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, overlapping, shared_folder, tables_sharing
+from iceberg_hms.coordinator.protocol.folder_overlaps import (
+    HiveRows,
+    overlapping,
+    refuse_shared_elsewhere,
+    shared_folder,
+    tables_sharing,
+)
 from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.operation_requests import (
@@ -98,7 +104,12 @@ class CatalogOperations:
         """
 
         def sharing(metadata: TableMetadata) -> Sequence[Pointer]:
-            return () if folder_is_free else tables_sharing(self._ports, name, metadata.location, root=root)
+            if folder_is_free:
+                return ()
+            found = tables_sharing(self._ports, name, metadata.location, root=root)
+            if not found:
+                refuse_shared_elsewhere(self._ports, name, metadata.location, root=root)
+            return found
 
         insert = partial(self._ports.pointer.create, owns_folder=owns_folder)
         return self._published(lambda: self._create(name, change, owner, guard, sharing, insert))
@@ -118,7 +129,12 @@ class CatalogOperations:
         if taken is not None:
             return self._creations.report_if_ours(taken, change, manifests)
         metadata, staged = stage_one(None, change, recorded, self._ports.runtime.now_ms, guard)
-        for other in sharing(metadata):
+        try:
+            others = sharing(metadata)
+        except IcebergHmsError:
+            manifests.discard(staged.files)
+            raise
+        for other in others:
             manifests.discard(staged.files)
             with suppress(AlreadyExists):
                 # An earlier send may have made this table, which another writer has renamed since.

@@ -8,6 +8,7 @@ puts a table that names none.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, auto
@@ -17,6 +18,8 @@ from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableFolder, Tab
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreUnavailable
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
+
+logger = logging.getLogger(__name__)
 
 #: How long to search for tables in one folder.
 SEARCH_SECONDS: Final = 10.0
@@ -42,6 +45,7 @@ def overlapping(
     *,
     hive: HiveRows,
     root: str | None = None,
+    elsewhere: bool = False,
     seconds: float = SEARCH_SECONDS,
 ) -> Iterator[TableFolder]:
     """The tables and views of all databases that share a folder: their own one is this one, lies in it or contains it,
@@ -49,9 +53,9 @@ def overlapping(
     come more than once.
 
     name: of the table that has or wants the folder, which does not count, except for a view of this name. root: the
-    folder of its database. A table around that would share every folder in it, and does not count.
-    seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreUnavailable
-    when time runs out, MetastoreError."""
+    folder of its database. A table around that would share every folder in it, and does not count. elsewhere: its own
+    database is not searched. seconds: how long that may take. Raises InvalidInput for a folder that is no location,
+    MetastoreUnavailable when time runs out, MetastoreError."""
     real_path = ports.files.real_path
     wanted = resolved(folder, real_path)
     if wanted is None:
@@ -67,7 +71,9 @@ def overlapping(
         return remaining
 
     around = resolved(root, real_path)
-    databases = list(dict.fromkeys((name.namespace, *ports.pointer.databases())))
+    own = () if elsewhere else (name.namespace,)
+    others = (each for each in ports.pointer.databases() if each != name.namespace)
+    databases = [*own, *others]
     for database in databases:
         for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=left()):
             shared = None if row.name == name and not row.is_view else _shared(row, wanted, around, real_path)
@@ -143,9 +149,29 @@ def _shares_folder(ports: CommitPorts, other: Pointer, folder: str, root: str | 
 def refuse_shared_folder(
     ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
 ) -> None:
-    """Raises InvalidInput if another Iceberg table of the database shares a folder; and as `tables_sharing`."""
+    """Raises InvalidInput if another Iceberg table of the database shares a folder, or as `refuse_shared_elsewhere`;
+    and as `tables_sharing`."""
+    deadline = ports.runtime.now() + seconds
     for other in tables_sharing(ports, name, folder, root=root, seconds=seconds):
         raise shared_folder(folder, other.name)
+    refuse_shared_elsewhere(ports, name, folder, root=root, seconds=deadline - ports.runtime.now())
+
+
+def refuse_shared_elsewhere(
+    ports: CommitPorts, name: TableName, folder: str, *, root: str | None, seconds: float = SEARCH_SECONDS
+) -> None:
+    """Raises InvalidInput if a folder does not lie in that of its database, `root`, and an Iceberg table or view of
+    another database is found in time that shares it."""
+    real_path = ports.files.real_path
+    ours, database = resolved(folder, real_path), resolved(root, real_path)
+    if ours is not None and database is not None and ours != database and may_contain(database, ours):
+        return
+    try:
+        found = overlapping(ports, name, folder, hive=HiveRows.UNREAD, root=root, elsewhere=True, seconds=seconds)
+        for other in found:
+            raise shared_folder(folder, other.name)
+    except MetastoreUnavailable as error:
+        logger.info("%s gets the folder %s without a search of all databases: %s", name, folder, error.message)
 
 
 def shared_folder(folder: str, other: TableName) -> InvalidInput:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
@@ -45,7 +45,7 @@ class PendingCommit:
         change: Change,
         wait_seconds: float,
         already_committed: AlreadyCommitted,
-        locations: LocationPolicy | None = None,
+        locations: ClientLocations | None = None,
         prepared: Sequence[str] = (),
         ended: Callable[[PendingCommit], None] = lambda _: None,
         held_up: Callable[[], str] = lambda: "",

@@ -123,15 +123,15 @@ class Staging:
                 self.refused.append((commit, error))
 
     def _guard_of(self, commit: PendingCommit) -> LocationGuard | None:
-        policy = commit.locations
-        if policy is None:
+        if commit.locations is None:
             return None
         if self._guard is None:
+            policy = commit.locations.policy
             if self._row is None or self.base is None:
                 self._guard = policy.guard()
             else:
                 self._guard = policy.table_guard(self._row, self.base)
-        return self._guard
+        return commit.locations.of_table(self._guard, self._row)
 
     def _stage(self, change: Change, recorded: RecordedWrites, guard: LocationGuard | None) -> StagedChange:
         metadata, staged = stage_one(self.metadata, change, recorded, self._now_ms, guard)

@@ -21,7 +21,7 @@ from typing import Final
 
 from iceberg_hms.changes.view_commit import ViewCommit
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations, LocationGuard
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointer, Refused, SwapAnswer, TableName
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
@@ -133,7 +133,7 @@ class ViewOperations:
         return LoadedView(name, location, metadata)
 
     def commit(
-        self, name: TableName, change: ViewCommit, *, wait_seconds: float, locations: LocationPolicy | None = None
+        self, name: TableName, change: ViewCommit, *, wait_seconds: float, locations: ClientLocations | None = None
     ) -> LoadedView:
         """Commit a client's changes. locations: which ones they may name (LocationNotAllowed); None: all.
 
@@ -153,7 +153,7 @@ class ViewOperations:
         return run_with_caller_timeout(self._ports, name, f"commit to the view {name}", commit)
 
     def _commit(
-        self, name: TableName, change: ViewCommit, wait_seconds: float, locations: LocationPolicy | None, use: LockUse
+        self, name: TableName, change: ViewCommit, wait_seconds: float, locations: ClientLocations | None, use: LockUse
     ) -> LoadedView:
         with locked(self._ports, [name], wait_seconds, use=use) as locks:
             [lock] = locks
@@ -220,12 +220,10 @@ class ViewOperations:
         data = read_patiently(self._ports.files, self._ports.runtime, location, limit, retries)
         return view_file.decode(data, location, self._bounds)
 
-    def _replay(self, change: ViewCommit, base: ViewBase, locations: LocationPolicy | None) -> ViewMetadata:
+    def _replay(self, change: ViewCommit, base: ViewBase, locations: ClientLocations | None) -> ViewMetadata:
         metadata = change.replay(base.metadata, now_ms=self._ports.runtime.now_ms())
         if locations is not None and metadata is not base.metadata:
-            row = base.row
-            guard = locations.guard(row.location, row.metadata_location.rpartition("/")[0])
-            check_locations(guard, base.metadata, metadata)
+            check_locations(locations.of_view(base.row), base.metadata, metadata)
         return metadata
 
     def _written(self, base: ViewBase, metadata: ViewMetadata) -> ViewSwap:

@@ -136,3 +136,31 @@ def test_a_table_around_the_folder_of_its_database_keeps_no_other_from_being_mad
     with pytest.raises(InvalidInput, match=r"file:/wh/db is, holds or lies in that of the table db\.t"):
         refuse_shared_folder(harness.ports, other, "file:/wh/db")
     refuse_shared_folder(harness.ports, other, "file:/wh/db/u")
+
+
+@pytest.mark.parametrize(
+    ("folder", "root", "searched"), [("file:/wh/db/x", "file:/wh/db", 1), ("file:/wh/x", "file:/wh/db", 3)]
+)
+def test_other_databases_are_searched_for_a_folder_that_does_not_lie_in_that_of_its_own(
+    harness: Harness, folder: str, root: str, searched: int
+) -> None:
+    refuse_shared_folder(harness.ports, MINE, folder, root=root)
+    assert [method for method, _ in harness.pointer.calls].count("find_by_folder") == searched
+    harness.pointer.rows[TableName("far", "u")] = iceberg(folder)
+    if searched == 1:
+        refuse_shared_folder(harness.ports, MINE, folder, root=root)
+        return
+    with pytest.raises(InvalidInput, match=r"that of the table far\.u"):
+        refuse_shared_folder(harness.ports, MINE, folder, root=root)
+
+
+def test_a_search_of_other_databases_that_takes_too_long_refuses_nothing(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow() -> list[str]:
+        harness.runtime.skipped += SEARCH_SECONDS
+        return ["far"]
+
+    harness.pointer.rows[TableName("far", "u")] = iceberg("file:/wh/x")
+    monkeypatch.setattr(harness.pointer, "databases", slow)
+    refuse_shared_folder(harness.ports, MINE, "file:/wh/x", root="file:/wh/db")

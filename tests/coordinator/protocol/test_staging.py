@@ -6,7 +6,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.protocol.already_committed import committed_as
 from iceberg_hms.coordinator.protocol.group_progress import TableHints
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
@@ -67,7 +67,8 @@ def test_only_the_commits_of_clients_are_bound_to_locations(harness, knows_row):
     move = set_properties(**{"write.data.path": "file:/elsewhere"})
     client, caller, inside = harness.members(move, move, set_properties(**{"write.data.path": "file:/wh/x"}))
     settings = Settings.load({"warehouse": "file:/wh"}, environ={})
-    client.locations = inside.locations = LocationPolicy(settings, harness.ports.files)
+    policy = LocationPolicy(settings, harness.ports.files)
+    client.locations = inside.locations = ClientLocations(policy, "db", lambda _: True)
     row = harness.ports.pointer.load(NAME) if knows_row else None
     manifests = harness.manifests.open()
     members = [client, caller, inside]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes.view_commit import ViewCommit
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.view_operations import LoadedView, ViewOperations
 from iceberg_hms.errors import (
@@ -460,7 +460,7 @@ def policy(views: Views) -> LocationPolicy:
 def test_a_client_moves_a_view_only_to_where_it_may() -> None:
     views = Views(warehouse="file:/wh")
     views.make()
-    locations = policy(views)
+    locations = ClientLocations(policy(views), "db", lambda _: True)
     assert views.replace(locations=locations).metadata.current_version_id == 2
     for update in (
         {"action": "set-location", "location": "file:/etc/v"},

@@ -1,0 +1,126 @@
+"""Where a REST caller may put a table, a view, and what they write: in the folder of its own namespace.
+
+A caller who may write in one namespace must not put anything into the folder of another's, where it would keep tables
+from being made and files from being deleted. Whose place a location is, the innermost folder decides in which it lies:
+that of a namespace (the folder of `default` often holds all others), or one of `rest.allowed-locations`.
+
+    the caller's own namespace      below its folder
+    another namespace               if the caller may write there as well
+    `rest.allowed-locations`        for everyone
+    nobody's                        not at all
+
+A caller who may write in all namespaces may name whatever the server's settings allow (`location_policy.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from iceberg_hms.coordinator.ports import CommitPorts, Files
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import Location, contains, parse
+
+#: As a namespace: all of them.
+EVERYWHERE: Final = "*"
+#: How long the folders of all namespaces are known; a new namespace is seen at once.
+_REMEMBERED_SECONDS: Final = 60.0
+#: How long to ask for them.
+_SEARCH_SECONDS: Final = 10.0
+
+#: Where a namespace's folders are, as they are spelled and without symbolic links.
+Folders = Mapping[str, Sequence[Location]]
+
+
+class NamespaceFolders:
+    """The folders of all namespaces. Safe for threads: two that ask at once both get an answer."""
+
+    def __init__(self, ports: CommitPorts) -> None:
+        self._ports = ports
+        self._known: tuple[float, Folders] | None = None
+
+    def all(self) -> Folders:
+        """One metastore call, and one for each namespace after a while. Raises MetastoreError."""
+        pointer, now = self._ports.pointer, self._ports.runtime.now()
+        names, known = set(pointer.databases()), self._known
+        if known is None or names != known[1].keys() or now - known[0] > _REMEMBERED_SECONDS:
+            found = pointer.database_folders(timeout_seconds=_SEARCH_SECONDS)
+            known = self._known = now, {name: tuple(self._locations(folders)) for name, folders in found.items()}
+        return known[1]
+
+    def _locations(self, folders: Iterable[str]) -> Iterator[Location]:
+        for folder in folders:
+            with suppress(InvalidInput):
+                yield from spellings(self._ports.files, parse(folder))
+
+
+def spellings(files: Files, location: Location) -> Iterator[Location]:
+    """A location, and what it is without symbolic links if that is another one."""
+    yield location
+    real = without_links(files, location)
+    if real is not None and real != location:
+        yield real
+
+
+def without_links(files: Files, location: Location) -> Location | None:
+    """A location without symbolic links; None if nothing resolves it."""
+    if not location.is_local:
+        return location
+    try:
+        return parse(files.real_path(location.path))
+    except IcebergHmsError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What one caller may name for a table or view of `namespace`.
+
+    folders: of all namespaces. granted: the folders of `rest.allowed-locations`. may_write: whether the caller may
+    write in a namespace, `EVERYWHERE` among them. kept: folders that the table has already, where it stays.
+    """
+
+    folders: Callable[[], Folders]
+    granted: Sequence[Location]
+    namespace: str
+    may_write: Callable[[str], bool]
+    kept: Sequence[Location] = ()
+
+    def allows(self, location: Location) -> bool:
+        """Whether the caller may name a folder. Raises MetastoreError."""
+        if self.may_write(EVERYWHERE) or any(contains(each, location) for each in self.kept):
+            return True
+        depth, owners = _innermost(self.folders(), location)
+        if any(contains(each, location) and _depth(each) >= depth for each in self.granted):
+            return True
+        return any(owner == self.namespace or self.may_write(owner) for owner in owners)
+
+
+def _innermost(folders: Folders, location: Location) -> tuple[int, Sequence[str]]:
+    """How deep the innermost folder is in which a location lies, and the namespaces that have it."""
+    around = [
+        (_depth(folder), name)
+        for name, each in folders.items()
+        for folder in each
+        if folder != location and contains(folder, location)
+    ]
+    depth = max((each for each, _ in around), default=-1)
+    return depth, [name for each, name in around if each == depth]
+
+
+def _depth(folder: Location) -> int:
+    return len(folder.path.rstrip("/"))
+
+
+def overlaps_another(folders: Folders, namespace: str, location: Location, warehouse: Sequence[Location]) -> bool:
+    """Whether the folder of a namespace would be, contain or lie in another namespace's. One that contains the whole
+    warehouse, as that of `default` often does, does not count. warehouse: its spellings."""
+    return any(
+        name != namespace
+        and not any(contains(folder, each) for each in warehouse)
+        and (contains(folder, location) or contains(location, folder))
+        for name, each in folders.items()
+        for folder in each
+    )
