@@ -244,6 +244,8 @@ def with_history(catalog: Any, table: str, snapshots: int) -> str:
     metadata["refs"]["main"]["snapshot-id"] = last["snapshot-id"]
     location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}.metadata.json"
     open_files(catalog.settings).write(location, orjson.dumps(metadata))
+    # No two tables have one folder.
+    catalog.drop_table(table)
     catalog.register_table(f"{table}_long", location)
     return f"{table}_long"
 

@@ -105,7 +105,11 @@ def _long_table(metastore: LocalMetastore, snapshots: int) -> str:
     with iceberg_hms.connect(metastore.uri, metastore.warehouse) as catalog:
         catalog.create_namespace(NAMESPACE)
         grow(catalog, f"{NAMESPACE}.short", 1)
-        return str(catalog.load(with_history(catalog, f"{NAMESPACE}.short", snapshots)).metadata_location)
+        made = with_history(catalog, f"{NAMESPACE}.short", snapshots)
+        location = str(catalog.load(made).metadata_location)
+        # No two tables have one folder.
+        catalog.drop_table(made)
+        return location
 
 
 def _register(uri: str, location: str) -> None:
