@@ -73,10 +73,11 @@ def memory_catalog(
     files: MemoryFiles | None = None,
     pointer: MemoryTablePointer | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    runtime: ThreadRuntime | None = None,
     **settings: Any,
 ) -> Catalog:
-    """A catalog without servers. files, pointer: fakes that the test inspects or damages.
-    settings: as for `iceberg_hms.connect`."""
+    """A catalog without servers. files, pointer: fakes that the test inspects or damages. runtime: one whose threads
+    the test waits for. settings: as for `iceberg_hms.connect`."""
     files = files or MemoryFiles()
     pointer = pointer or MemoryTablePointer(namespaces=())
     loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
@@ -84,15 +85,15 @@ def memory_catalog(
     events = LoggedEvents()
 
     def services() -> Services:
-        runtime = ThreadRuntime(clock)
-        lock = MemoryTableLock(runtime=runtime)
+        threads = runtime or ThreadRuntime(clock)
+        lock = MemoryTableLock(runtime=threads)
         lock.short_lease_seconds = loaded.lock_short_lease_ms / 1000
         ports = CommitPorts(
             pointer=pointer,
             lock=lock,
             files=files,
-            manifests=ManifestStore(files, loaded, runtime).open,
-            runtime=runtime,
+            manifests=ManifestStore(files, loaded, threads).open,
+            runtime=threads,
             events=events,
         )
         return Services(

@@ -13,6 +13,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.metastore.runtimes import Counted
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 FOLDER = "file:///warehouse/db.db/t"
@@ -42,7 +43,10 @@ class Lab:
     def __init__(self, version: int = 2, settings: Mapping[str, Any] | None = None, **properties: str) -> None:
         self.files = StubbornFiles()
         self.pointer = MemoryTablePointer(namespaces=())
-        self.catalog: Catalog = memory_catalog(files=self.files, pointer=self.pointer, **(settings or {}))
+        self.runtime = Counted()
+        self.catalog: Catalog = memory_catalog(
+            files=self.files, pointer=self.pointer, runtime=self.runtime, **(settings or {})
+        )
         self.catalog.create_namespace("db")
         self.table: Table = self.catalog.create_table(
             "db.t", SCHEMA, properties={"format-version": str(version), **properties}
@@ -82,4 +86,6 @@ class Lab:
             return found
 
     def present(self) -> set[str]:
+        # What a refused operation wrote is deleted after its caller has the answer.
+        self.runtime.join()
         return {each for each in self.files.locations() if not each.endswith(".metadata.json")}
