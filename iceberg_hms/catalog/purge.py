@@ -34,7 +34,7 @@ def purge_files(ports: CommitPorts, dropped: TableVersion) -> None:
     if own.reason:
         logger.warning("the files of the dropped table %s are kept: %s", row.name, own.reason)
         return
-    delete = partial(delete_own_files, ports, row, own)
+    delete = partial(delete_own_files, ports, row, own, why="purge")
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
     manifests = _manifests(ports, metadata)
     # As Java reads a boolean: anything but "true" is false.

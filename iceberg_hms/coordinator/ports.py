@@ -438,6 +438,8 @@ class EventListener(Protocol):
         lock-left-to-expire     `table`, `seconds`: the outcome is still unknown, so the lock was not given back; its
                                 lease ends it after so many seconds
         metrics-report          `table`, `report`: a rest.metrics_reports.MetricsReport that a REST client sent
+        files-deleted           `table`, `why`, `locations`: at most 1,000 files were deleted on its behalf; `purge`,
+                                `expired snapshots`, `orphans`, `old metadata` or `replaced lists` is why
         """
         ...
 

@@ -24,7 +24,7 @@ from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
-from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds
+from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, DeletionTrail, RequestIds
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
@@ -83,6 +83,7 @@ def create_app(
         warehouses=settings_of,
     )
     catalog.subscribe(context.counters.count_event)
+    catalog.subscribe(DeletionTrail(clock, DEFAULT_WAREHOUSE).write)
     _merge_manifests(catalog, settings)
     contexts = [context]
     for name, each in (warehouses or {}).items():
@@ -95,6 +96,7 @@ def create_app(
             warehouse=name,
         )
         each.subscribe(context.counters.count_event)
+        each.subscribe(DeletionTrail(clock, name).write)
         _merge_manifests(each, settings)
         contexts.append(own)
     return App(contexts)

@@ -104,8 +104,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "delete-the-whole-log",
         "only metadata files that fell out of the log are deleted",
         "coordinator/protocol/own_files.py",
-        "        delete_own_files(self._ports, row, self.of(row), (each for each in expired if each not in named))\n",
-        "        delete_own_files(self._ports, row, self.of(row), named - {last.location})\n",
+        "        old = (each for each in expired if each not in named)\n",
+        "        old = named - {last.location}\n",
     ),
     Mutant(
         "answer-before-the-outcome",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
 from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
 from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND
 from iceberg_hms.rest.app import create_app
@@ -101,7 +102,8 @@ def test_each_change_has_one_line(
 ) -> None:
     response = as_caller("etl")(method, path, body)
     assert response.status_code < 300
-    [line] = lines.parsed()
+    line = lines.last()
+    assert [each["action"] for each in lines.parsed()[:-1]] == ["delete-files"] * ("purge" in more)
     assert line.pop("time").endswith("Z")
     assert line.pop("request") == response.headers["x-request-id"]
     expected = {"caller": "etl", "peer": "127.0.0.1", "action": action, "object": target, "outcome": "done"}
@@ -239,3 +241,33 @@ def test_strangers_do_not_fill_the_log(catalog: ScriptedCatalog, tmp_path: Path,
     # Lines of known callers are not counted among them.
     assert web("DELETE", ORDERS).status_code == 204
     assert lines.last()["action"] == "drop-table"
+
+
+def test_what_is_deleted_on_behalf_of_a_table_has_a_line_by_path(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web], lines: Lines
+) -> None:
+    location = catalog.load_table(("sales", "orders")).metadata_location
+    odd = f'{location.rpartition("/")[0]}/stats\n{{"action": "drop-table"}}'
+    catalog.files.write(odd, b"")
+    file = {"snapshot-id": 1, "statistics-path": odd, "file-size-in-bytes": 1}
+    set_statistics = {"action": "set-partition-statistics", "partition-statistics": file}
+    catalog.commit(("sales", "orders"), [], [set_statistics])
+    assert as_caller("etl")("DELETE", f"{ORDERS}?purgeRequested=true").status_code == 204
+    deletions = [line for line in lines.parsed() if line["action"] == "delete-files"]
+    named = [path for line in deletions for path in line["files"]]
+    assert {location, odd} <= set(named)
+    assert all((line["object"], line["why"]) == (["sales", "orders"], "purge") for line in deletions)
+    assert not any("\n" in line for line in lines.raw)
+    assert lines.last()["action"] == "drop-table"
+
+
+def test_a_line_names_so_many_deleted_files_and_no_more(catalog: ScriptedCatalog, lines: Lines) -> None:
+    create_app(catalog, settings=catalog.settings)
+    row = catalog.pointer(("sales", "orders"))
+    folder, ports = str(row.location), catalog.services.ports
+    paths = [f"{folder}/data/{number}" for number in range(PUBLISHED_MAX + 1)]
+    for path in paths:
+        ports.files.write(path, b"")
+    delete_own_files(ports, row, OwnFiles(folder, ports.files.real_path), paths, "purge")
+    assert [len(line["files"]) for line in lines.parsed()] == [PUBLISHED_MAX, 1]
+    assert [path for line in lines.parsed() for path in line["files"]] == paths

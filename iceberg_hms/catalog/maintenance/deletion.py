@@ -26,12 +26,12 @@ from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_b
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FoundFile, Progress
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles
+from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, publish_deleted
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.locations import same_folder
 
 #: How many files are deleted between two looks at the table.
-BATCH: Final = 1_000
+BATCH: Final = PUBLISHED_MAX
 #: How many threads delete; all callers of the process share them.
 _THREADS: Final = 16
 
@@ -40,7 +40,7 @@ class Deletion:
     """Files that may be deleted: `found` minus all that is shown to be reachable. Not safe for threads.
 
     start: the table as it was when its reachable files were read first. reached: what has been read of them. load: the
-    table as it is now. on_progress: told of the deleted files.
+    table as it is now. on_progress: told of the deleted files. why: as the event `files-deleted` has it.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Deletion:
         reached: ReachableFiles,
         load: Callable[[], TableVersion],
         on_progress: Progress,
+        why: str,
     ) -> None:
         self.identity = FileIdentity(ports.files.real_path, ports.files.is_link)
         self._ports = ports
@@ -57,6 +58,7 @@ class Deletion:
         self._reached = reached
         self._load = load
         self._on_progress = on_progress
+        self._why = why
         self._found: dict[str, FoundFile] = {}
 
     def __len__(self) -> int:
@@ -125,7 +127,9 @@ class Deletion:
         outcomes = self._ports.runtime.gather([partial(self._delete_each, part) for part in parts])
         failed = {location: why for outcome in outcomes for location, why in outcome.items()}
         result.failed.update(failed)
-        result.deleted.extend(each for each in files if each.location not in failed)
+        deleted = [each for each in files if each.location not in failed]
+        result.deleted.extend(deleted)
+        publish_deleted(self._ports, self._seen.pointer.name, self._why, [each.location for each in deleted])
 
     def _delete_each(self, files: Sequence[FoundFile]) -> dict[str, str]:
         """Delete files one after the other. Returns the failures."""

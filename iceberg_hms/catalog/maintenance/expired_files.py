@@ -68,7 +68,7 @@ class ExpiredFiles:
     def _find(self, now: TableVersion, base: TableMetadata, removed: Collection[int], result: DeletedFiles) -> Deletion:
         """now: the table without the removed snapshots. Adds to the result what has to be kept."""
         reached = ReachableFiles(self._ports, self._on_progress)
-        deletion = Deletion(self._ports, now, reached, self._load, self._on_progress)
+        deletion = Deletion(self._ports, now, reached, self._load, self._on_progress, "expired snapshots")
         # Only metadata that was read after the commit says what is live; in it a snapshot may be back.
         ids = set(removed) - now.metadata.raw_snapshots_by_id.keys()
         snapshots = [each for each in base.snapshots if each.snapshot_id in ids]

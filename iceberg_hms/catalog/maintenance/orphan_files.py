@@ -114,7 +114,7 @@ class OrphanFiles:
         own = self._own(now.pointer, root)
         result = DeletedFiles()
         reached = ReachableFiles(self._ports, self._on_progress)
-        deletion = Deletion(self._ports, now, reached, self._load, self._on_progress)
+        deletion = Deletion(self._ports, now, reached, self._load, self._on_progress, "orphans")
         deletion.add(FoundFile(each.location, FileKind.UNKNOWN, each.length) for each in old)
         deletion.keep_foreign(own, result)
         mismatched = self._keep_reachable(deletion, now, reached, prefixes)

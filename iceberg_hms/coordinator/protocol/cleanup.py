@@ -17,15 +17,18 @@ logger = logging.getLogger(__name__)
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
-def delete_files(files: Files, locations: Iterable[str]) -> None:
-    """Delete files that are known to be garbage. Logs and skips a file that cannot be deleted: that changes no
-    commit's outcome."""
+def delete_files(files: Files, locations: Iterable[str]) -> list[str]:
+    """Delete files that are known to be garbage; returns those that were there. Logs and skips a file that cannot be
+    deleted: that changes no commit's outcome."""
+    deleted = []
     for location in locations:
         with log_and_continue(f"deleting {location}", SWEEP):
             try:
-                files.delete(location)
+                if files.delete(location):
+                    deleted.append(location)
             except IcebergHmsError as error:
                 logger.warning("%s could not be deleted: %s", location, error)
+    return deleted
 
 
 def expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
-from iceberg_hms.coordinator.ports import CommitPorts, Pointer
+from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
 from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, may_contain, overlapping, resolved
@@ -34,6 +35,8 @@ SEARCH_ALL_SECONDS: Final = 60.0
 SEARCH_AFTER_COMMIT_SECONDS: Final = 5.0
 #: How long the owner of a folder is known, and how long to ask nothing after a search that failed.
 REMEMBERED_SECONDS: Final = 600.0
+#: How many deleted files one event names.
+PUBLISHED_MAX: Final = 1_000
 
 
 class OwnFiles:
@@ -142,21 +145,31 @@ class RecentOwnFiles:
         last = landed[-1]
         named = {last.location, *(entry["metadata-file"] for entry in last.metadata.metadata_log)}
         row = landed[0].base.pointer
-        delete_own_files(self._ports, row, self.of(row), (each for each in expired if each not in named))
+        old = (each for each in expired if each not in named)
+        delete_own_files(self._ports, row, self.of(row), old, "old metadata")
 
 
-def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str]) -> None:
-    """Delete those of the locations that are the table's own; log how many are kept."""
+def publish_deleted(ports: CommitPorts, name: TableName, why: str, locations: Sequence[str]) -> None:
+    """Tell listeners which files were deleted on behalf of a table: `PUBLISHED_MAX` of them at most."""
+    if locations:
+        ports.events.publish({"event": "files-deleted", "table": name, "why": why, "locations": locations})
+
+
+def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str], why: str) -> None:
+    """Delete those of the locations that are the table's own, and publish which; log how many are kept. why: as the
+    event has it."""
     kept: list[str] = []
 
-    def owned() -> Iterable[str]:
+    def owned() -> Iterator[str]:
         for location in locations:
             if location in own:
                 yield location
             else:
                 kept.append(location)
 
-    delete_files(ports.files, owned())
+    waiting = owned()
+    while some := list(islice(waiting, PUBLISHED_MAX)):
+        publish_deleted(ports, row.name, why, delete_files(ports.files, some))
     if kept:
         why = own.reason or f"they do not lie in its own folder {row.location}"
         logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], why)

@@ -16,8 +16,7 @@ from itertools import islice
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles
+from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles, delete_own_files
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -70,8 +69,8 @@ class ReplacedLists:
         unnamed = [each for each in old if each.location not in named and _lies_in(metadata, each.location)]
         if not unnamed:
             return
-        own = self._own_files.of(row)
-        delete_files(self._ports.files, [each.location for each in unnamed if each.location in own])
+        lists = [each.location for each in unnamed]
+        delete_own_files(self._ports, row, self._own_files.of(row), lists, "replaced lists")
 
     def _take_old(self) -> list[_AgingList]:
         now = self._ports.runtime.now()

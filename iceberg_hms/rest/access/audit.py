@@ -6,6 +6,8 @@ r"""The audit trail: one line of JSON for each change and each refusal, on the l
 outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. No client can forge a
 line or make one long (`log_lines`). Strangers cannot fill the log either: it has so many of their refusals a second,
 and the number of the others.
+
+What the server deletes on behalf of a table gets a line too, by path (`action` is `delete-files`): at most 1,000 files.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +26,8 @@ from iceberg_hms.rest.log_lines import cut, json_line, time_of
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 LOGGER: Final = "iceberg_hms.audit"
+#: How much of a deleted file's path a line has: as much as a metastore holds.
+_PATH_MAX: Final = 4_000
 #: How many snapshot ids a line names.
 SNAPSHOTS_MAX: Final = 16
 #: How many refusals of requests without a known caller get a line of their own in a second.
@@ -136,6 +140,32 @@ class AuditTrail:
             return True
         self._unlogged += 1
         return False
+
+
+class DeletionTrail:
+    """Writes a line for files that were deleted on behalf of a table. Any thread may call it."""
+
+    def __init__(self, clock: Clock, warehouse: str) -> None:
+        self._clock = clock
+        self._warehouse = warehouse
+        self._logger = logging.getLogger(LOGGER)
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Write the line of an event, if it is `files-deleted` (`coordinator.ports.EventListener`)."""
+        if event["event"] != "files-deleted" or not self._logger.isEnabledFor(logging.INFO):
+            return
+        table = event["table"]
+        line: dict[str, Any] = {
+            "time": time_of(self._clock),
+            "action": "delete-files",
+            "object": [table.namespace, table.name],
+            "outcome": "done",
+            "why": event["why"],
+            "files": [cut(each, _PATH_MAX) for each in event["locations"]],
+        }
+        if self._warehouse != DEFAULT_WAREHOUSE:
+            line["warehouse"] = self._warehouse
+        self._logger.info("%s", json_line(line))
 
 
 def _outcome(status: int) -> str:

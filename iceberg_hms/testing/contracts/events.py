@@ -27,6 +27,7 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "overdue", "table": _NAME},
     {"event": "lock-left-to-expire", "table": _NAME, "seconds": 300.0},
     {"event": "metrics-report", "table": _NAME, "report": object()},
+    {"event": "files-deleted", "table": _NAME, "why": "purge", "locations": ["file:/m"]},
     {"event": "something-new"},
 )
 

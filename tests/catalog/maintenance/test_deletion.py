@@ -26,7 +26,9 @@ class Scene:
         self.told = []
         start = lab.catalog.services.coordinator.load(lab.table.name)
         reached = ReachableFiles(ports, lambda *_: None)
-        self.deletion = Deletion(ports, start, reached, self.load, lambda _, number: self.told.append(number))
+        self.deletion = Deletion(
+            ports, start, reached, self.load, lambda _, number: self.told.append(number), "orphans"
+        )
         self.found = [FoundFile(lab.data_file().file_path, FileKind.DATA, 10) for _ in range(count)]
         self.deletion.add(self.found)
         self.result = DeletedFiles()

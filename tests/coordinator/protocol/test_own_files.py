@@ -204,8 +204,10 @@ def test_what_is_kept_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         harness.files.write(f"file:/wh/u/{number}", b"")
     both = [f"file:/wh/{table}/{number}" for table in "tu" for number in range(5)]
     with caplog.at_level(logging.WARNING):
-        delete_own_files(harness.ports, mine, OwnFiles("file:/wh/t", real_path), both)
+        delete_own_files(harness.ports, mine, OwnFiles("file:/wh/t", real_path), [*both, "file:/wh/t/gone"], "purge")
     assert len(harness.files.locations()) == 5
+    deleted = [f"file:/wh/t/{number}" for number in range(5)]
+    assert harness.events == [{"event": "files-deleted", "table": NAME, "why": "purge", "locations": deleted}]
     [record] = caplog.records
     assert record.getMessage() == (
         "5 files of db.t are kept, such as file:/wh/u/0: they do not lie in its own folder file:/wh/t"
