@@ -76,6 +76,18 @@ class _Refused(Exception):
     """Raised in a callback of the parser, which stops at it. Its text is the reason."""
 
 
+def _reads_otherwise(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether a proxy before the server may read a request in another way (RFC 9112, 3.2 and 6.1): it names two hosts,
+    or an encoding of its body other than `chunked`, which the server would pass on undecoded."""
+    hosts = 0
+    for name, value in headers:
+        if name == b"host":
+            hosts += 1
+        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            return True
+    return hosts > 1
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
     """One connection.
 
@@ -267,6 +279,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > limit:
                 raise _Refused(_HEADER)
+        if _reads_otherwise(self.headers):
+            raise _Refused(_MALFORMED)
         waiting = len(self.pipeline)
         if waiting >= MAX_PIPELINED:
             raise _Refused(_PIPELINED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -156,7 +156,11 @@ def register_table(request: RestRequest) -> Response:
 
     def check(metadata: TableMetadata) -> None:
         marks = protected.marks_of_new_tables(request.context.settings)
-        request.require_protected(protected.changed(metadata.properties, marks), *identifier)
+        keys = protected.changed(metadata.properties, marks)
+        if body.overwrite:
+            with suppress(NoSuchTable):
+                keys = protected.replaced(metadata.properties, request.catalog.load(identifier).metadata.properties)
+        request.require_protected(keys, *identifier)
 
     try:
         registered = request.catalog.register_table(

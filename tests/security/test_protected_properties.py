@@ -231,3 +231,21 @@ def test_a_commit_that_landed_is_not_refused_when_it_is_sent_again(
     meanwhile(catalog)
     response = web("POST", ORDERS, body)
     assert response.status_code == 200 or error_of(response)[:2] == (500, "CommitStateUnknownException")
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_a_registration_over_a_table_does_not_drop_what_only_an_admin_may_change(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web], key: str
+) -> None:
+    location = catalog.load_table(("sales", "orders")).metadata_location
+    catalog.commit(("sales", "orders"), [], [setting(**{key: CHANGED[key]})])
+    body = {"name": "orders", "metadata-location": location, "overwrite": True}
+    status, kind, message = error_of(as_caller("writer")("POST", "/v1/namespaces/sales/register", body))
+    assert (status, kind) == (403, "ForbiddenException")
+    assert key in message
+    assert properties_of(catalog)[key] == CHANGED[key]
+    kept = catalog.load_table(("sales", "orders")).metadata_location
+    same = {**body, "metadata-location": kept}
+    assert as_caller("writer")("POST", "/v1/namespaces/sales/register", same).status_code == 200
+    assert as_caller("admin")("POST", "/v1/namespaces/sales/register", body).status_code == 200
+    assert key not in properties_of(catalog)

@@ -49,6 +49,12 @@ def changed(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[s
     return [key for key in found if key in _LOCKING]
 
 
+def replaced(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[str]:
+    """As `changed`, where the properties are all that a table with `current` ones has afterwards."""
+    dropped = [key for key in _LOCKING if key not in properties and not _is_same(key, None, current)]
+    return [*changed(properties, current), *dropped]
+
+
 def touches(updates: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a commit's updates name a property of which the table must be asked whether they change it."""
     # Asked of every commit, and few name properties.
