@@ -74,6 +74,11 @@ class Catalog:
         return guarded
 
     @property
+    def locations(self) -> LocationPolicy | None:
+        """What REST clients may name (`for_clients`); None: everything. For other modules of this project."""
+        return self._locations
+
+    @property
     def services(self) -> Services:
         """The services of this process; for other modules of this project."""
         return self._access.services
@@ -380,7 +385,8 @@ class Catalog:
             table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
         if purge and dropped is not None:
-            purge_files(self.services.ports, dropped)
+            guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
+            purge_files(self.services.ports, dropped, guard)
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.

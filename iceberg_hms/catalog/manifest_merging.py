@@ -12,16 +12,20 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from iceberg_hms.catalog.locations import client_locations
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifest_merge import is_enabled, to_merge
 from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
+from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import IcebergHmsError, LocationNotAllowed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -31,6 +35,9 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 60.0
 #: How many such tables to remember.
 FAILED_MAX: Final = 10_000
+#: How many merges run at a time. A store that hangs keeps each for as long as it hangs; other tables are merged after a
+#: later commit of theirs.
+MERGES_MAX: Final = 8
 
 
 class ManifestMerging:
@@ -38,11 +45,16 @@ class ManifestMerging:
 
     It merges on the branch `main`, at most one merge of a table at a time, each on a thread of its own: only the swap
     waits in the table's queue. A merge that fails is logged, and tried again with a commit after RETRY_SECONDS.
+
+    locations: what clients may name; a merge reads nothing else. None: they may name everything.
     """
 
-    def __init__(self, services: Callable[[], Services], wait_seconds: float) -> None:
+    def __init__(
+        self, services: Callable[[], Services], wait_seconds: float, locations: LocationPolicy | None = None
+    ) -> None:
         self._services = services
         self._wait_seconds = wait_seconds
+        self._locations = locations
         self._mutex = services().ports.runtime.mutex()
         self._merging: set[TableName] = set()
         #: When the merge of a table may be tried again, by `Runtime.now()`; only of tables whose last merge failed.
@@ -66,13 +78,24 @@ class ManifestMerging:
     def _is_needed(self, metadata: TableMetadata) -> bool:
         if not is_enabled(metadata) or metadata.current_snapshot is None:
             return False
-        state = BranchState.read(metadata, MAIN_BRANCH, self._services().ports.manifests())
+        try:
+            state = BranchState.read(metadata, MAIN_BRANCH, self._manifests(metadata))
+        except LocationNotAllowed:
+            return False
         return bool(to_merge(metadata, (), state.manifests))
 
+    def _manifests(self, metadata: TableMetadata) -> Manifests:
+        """What reads for a client's table no more than the client may name."""
+        manifests = self._services().ports.manifests()
+        if self._locations is None:
+            return manifests
+        return GuardedManifests(manifests, self._locations.guard(metadata.location, base=metadata))
+
     def _begin(self, name: TableName) -> bool:
-        """False: a merge of the table is under way, or has failed just now."""
+        """False: a merge of the table is under way, or has failed just now; or too many are under way."""
         with self._mutex:
-            if name in self._merging or self._services().ports.runtime.now() < self._retry_at.get(name, 0.0):
+            failed_just_now = self._services().ports.runtime.now() < self._retry_at.get(name, 0.0)
+            if name in self._merging or failed_just_now or len(self._merging) >= MERGES_MAX:
                 return False
             self._merging.add(name)
             return True
@@ -105,7 +128,7 @@ class ManifestMerging:
             ),
             small_only=True,
         )
-        manifests = RecordedWrites(services.ports.manifests())
+        manifests = RecordedWrites(self._manifests(metadata))
         try:
             change.look_ahead(metadata, manifests)
         except IcebergHmsError as error:
@@ -114,7 +137,13 @@ class ManifestMerging:
             return False
         try:
             prepared = tuple(manifests.written)
-            services.coordinator.commit(name, change, wait_seconds=self._wait_seconds, prepared=prepared)
+            services.coordinator.commit(
+                name,
+                change,
+                wait_seconds=self._wait_seconds,
+                locations=client_locations(self._locations, name, None),
+                prepared=prepared,
+            )
         except IcebergHmsError as error:
             logger.warning("manifests of %s were not merged: %s", name, error)
             return False

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.coordinator.location_policy import LocationGuard
+from iceberg_hms.coordinator.ports import CommitPorts, Manifests
+from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import delete_own_files, find_own_files
 from iceberg_hms.errors import IcebergHmsError
@@ -20,11 +22,11 @@ logger = logging.getLogger(__name__)
 GC_ENABLED = "gc.enabled"
 
 
-def purge_files(ports: CommitPorts, dropped: TableVersion) -> None:
+def purge_files(ports: CommitPorts, dropped: TableVersion, guard: LocationGuard | None = None) -> None:
     """Delete a dropped table's own files (`OwnFiles`): data (unless `gc.enabled=false`), manifests, lists, statistics
     and metadata files, in this order, so that after an interruption the remaining files still lead to the rest. Logs
     what it keeps or cannot delete, and goes on: the table itself is dropped already. Call only after the drop is
-    proved."""
+    proved. guard: of what may be read to find files; None: everything."""
     row, metadata = dropped.pointer, dropped.metadata
     try:
         own = find_own_files(ports, row)
@@ -36,10 +38,11 @@ def purge_files(ports: CommitPorts, dropped: TableVersion) -> None:
         return
     delete = partial(delete_own_files, ports, row, own, why="purge")
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
-    manifests = _manifests(ports, metadata)
+    reader = ports.manifests() if guard is None else GuardedManifests(ports.manifests(), guard)
+    manifests = _manifests(reader, metadata)
     # As Java reads a boolean: anything but "true" is false.
     if metadata.properties.get(GC_ENABLED, "true").lower() == "true":
-        delete(_data_files(ports, manifests))
+        delete(_data_files(reader, manifests))
     delete(manifest.manifest_path for manifest in manifests)
     delete(lists)
     for key in ("statistics", "partition-statistics"):
@@ -60,8 +63,7 @@ def _named(entries: Any, key: str) -> list[str]:
     return found
 
 
-def _manifests(ports: CommitPorts, metadata: TableMetadata) -> list[ManifestFile]:
-    reader = ports.manifests()
+def _manifests(reader: Manifests, metadata: TableMetadata) -> list[ManifestFile]:
     found: dict[str, ManifestFile] = {}
     for snapshot in metadata.snapshots:
         try:
@@ -71,8 +73,7 @@ def _manifests(ports: CommitPorts, metadata: TableMetadata) -> list[ManifestFile
     return list(found.values())
 
 
-def _data_files(ports: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterable[str]:
-    reader = ports.manifests()
+def _data_files(reader: Manifests, manifests: Iterable[ManifestFile]) -> Iterable[str]:
     paths: set[str] = set()
     for manifest in manifests:
         try:

@@ -84,7 +84,7 @@ def create_app(
     )
     catalog.subscribe(context.counters.count_event)
     catalog.subscribe(DeletionTrail(clock, DEFAULT_WAREHOUSE).write)
-    _merge_manifests(catalog, settings)
+    _merge_manifests(context.catalog, settings)
     contexts = [context]
     for name, each in (warehouses or {}).items():
         own = replace(
@@ -97,14 +97,15 @@ def create_app(
         )
         each.subscribe(context.counters.count_event)
         each.subscribe(DeletionTrail(clock, name).write)
-        _merge_manifests(each, settings)
+        _merge_manifests(own.catalog, settings)
         contexts.append(own)
     return App(contexts)
 
 
 def _merge_manifests(catalog: Catalog, settings: Settings) -> None:
     if settings.rest_merge_manifests:
-        catalog.subscribe(ManifestMerging(lambda: catalog.services, settings.rest_commit_wait_ms / 1000))
+        wait_seconds = settings.rest_commit_wait_ms / 1000
+        catalog.subscribe(ManifestMerging(lambda: catalog.services, wait_seconds, catalog.locations))
 
 
 def _read_threads(settings: Settings) -> RequestThreads:

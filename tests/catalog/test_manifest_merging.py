@@ -88,3 +88,34 @@ def test_a_merge_that_fails_is_tried_again_after_a_while(watched, monkeypatch):
     watched.commit(a="c")
     assert watched.merged.wait(LIMIT)
     assert len(watched.manifests()) == 1
+
+
+def test_so_many_run_at_a_time_and_the_others_wait_for_a_later_commit(monkeypatch):
+    """A store that hangs holds one each for as long as it hangs."""
+    monkeypatch.setattr(manifest_merging, "MERGES_MAX", 2)
+    with memory_catalog() as catalog:
+        runtime, begun = catalog.services.ports.runtime, []
+        spawn = runtime.spawn
+
+        def hang(name, function, **more):
+            if name.startswith("iceberg-hms-merge-"):
+                begun.append((name, function))
+            else:
+                spawn(name, function, **more)
+
+        monkeypatch.setattr(runtime, "spawn", hang)
+        merging = ManifestMerging(lambda: catalog.services, LIMIT)
+        catalog.create_namespace("logging")
+        events = []
+        for table in "abc":
+            made = catalog.create_table(f"logging.{table}", SCHEMA, properties={MERGE_ENABLED: "false", MIN_COUNT: "4"})
+            for number in range(5):
+                made.append([DataFile(f"file:/{table}/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+            update = {"action": "set-properties", "updates": {MERGE_ENABLED: "true"}}
+            events.append({"event": "committed", "report": catalog.commit(f"logging.{table}", [], [update])})
+        for event in events:
+            merging(event)
+        assert [name for name, _ in begun] == ["iceberg-hms-merge-logging.a", "iceberg-hms-merge-logging.b"]
+        begun.pop(0)[1]()
+        merging(events[2])
+        assert begun[-1][0] == "iceberg-hms-merge-logging.c"
