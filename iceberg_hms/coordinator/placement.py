@@ -9,6 +9,8 @@ that of a namespace (the folder of `default` often holds all others), or one of 
     `rest.allowed-locations`        for everyone
     nobody's                        not at all
 
+Nothing lies at or around the folder of a namespace, whoever's it is: it would share the folder of every table in that.
+
 A caller who may write in all namespaces may name whatever the server's settings allow (`location_policy.py`).
 """
 
@@ -92,7 +94,10 @@ class Placement:
         """Whether the caller may name a folder. Raises MetastoreError."""
         if self.may_write(EVERYWHERE) or any(contains(each, location) for each in self.kept):
             return True
-        depth, owners = _innermost(self.folders(), location)
+        folders = self.folders()
+        if any(contains(location, folder) for each in folders.values() for folder in each):
+            return False
+        depth, owners = _innermost(folders, location)
         if any(contains(each, location) and _depth(each) >= depth for each in self.granted):
             return True
         return any(owner == self.namespace or self.may_write(owner) for owner in owners)
@@ -100,12 +105,7 @@ class Placement:
 
 def _innermost(folders: Folders, location: Location) -> tuple[int, Sequence[str]]:
     """How deep the innermost folder is in which a location lies, and the namespaces that have it."""
-    around = [
-        (_depth(folder), name)
-        for name, each in folders.items()
-        for folder in each
-        if folder != location and contains(folder, location)
-    ]
+    around = [(_depth(folder), name) for name, each in folders.items() for folder in each if contains(folder, location)]
     depth = max((each for each, _ in around), default=-1)
     return depth, [name for each, name in around if each == depth]
 

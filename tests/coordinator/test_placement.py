@@ -33,17 +33,19 @@ def placed(location: str, *others: str, granted: tuple[str, ...] = (), kept: tup
     [
         ("file:/wh/a.db/t", "a"),
         ("file:///wh//a.db/t/deeper", "a"),
-        ("file:/wh/a.db", "default"),
+        ("file:/wh/a.db", None),
         ("file:/wh/a.db2", "default"),
         ("file:/wh/x", "default"),
         ("file:/wh", None),
         ("file:/", None),
         ("file:/wh/b.db/t", "b"),
-        ("file:/wh/b.db", "default"),
+        ("file:/wh/b.db", None),
         ("s3://managed/b/t", "b"),
         ("s3://managed/t", None),
         ("file:/wh/a.db/inner.db/t", "inner"),
-        ("file:/wh/a.db/inner.db", "a"),
+        ("file:/wh/a.db/inner.db", None),
+        ("file:/wh/c.db", "default"),
+        ("s3://managed/", None),
     ],
 )
 def test_a_place_is_that_of_the_innermost_namespace_around_it(location: str, owner: str | None) -> None:

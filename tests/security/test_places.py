@@ -45,7 +45,13 @@ class World:
             self.catalog.create_namespace(name, {"location": f"file:/warehouse/{name}.db"})
             self.catalog.create_table((name, "t"), SCHEMA)
             self.catalog.views.create((name, "v"), SCHEMA, VERSION)
-        scopes = {"a": "write[a]", "both": "write[a b]", "all": "write[*]", "admin": "admin[a c]"}
+        scopes = {
+            "a": "write[a]",
+            "both": "write[a b]",
+            "all": "write[*]",
+            "admin": "admin[a c]",
+            "default": "write[default]",
+        }
         self.webs = callers(self.catalog, folder, scopes)
 
     def refuses(self, method: str, path: str, body: Any, caller: str = "a") -> None:
@@ -120,6 +126,14 @@ def test_a_view_is_made_and_moved_nowhere_else(world: World, location: str) -> N
 def test_its_own_folder_and_that_of_the_settings_are_open(world: World, location: str) -> None:
     world.takes("POST", TABLES, new(location))
     world.takes("POST", TABLE, commit({"action": "set-properties", "updates": {PATHS[0]: f"{location}/data"}}))
+
+
+@pytest.mark.parametrize("location", ["file:/warehouse/a.db", B, "file:/warehouse"])
+def test_nothing_lies_at_the_folder_of_a_namespace_or_around_it(world: World, location: str) -> None:
+    """Whoever may write in `default`, or in the namespace itself."""
+    for caller in ("a", "both", "default"):
+        namespace = "default" if caller == "default" else "a"
+        world.refuses("POST", f"/v1/namespaces/{namespace}/tables", new(location), caller)
 
 
 def test_who_may_write_in_the_other_namespace_may_use_its_folder(world: World) -> None:
