@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.events import LoggedEvents
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
@@ -113,6 +114,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         namespaces=namespaces,
         lister=pointer,
         views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),
+        stage_proofs=StageProofs.configured(settings, runtime),
         open_input=files.open,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,

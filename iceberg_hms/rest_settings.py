@@ -60,6 +60,11 @@ class RestSettings:
         "known",
         ("known", "strict"),
     )
+    rest_signing_key_file: str = text(
+        "rest.signing-key-file",
+        "File with a secret of 32 bytes or more that several servers of one metastore share: each accepts what another "
+        "one staged. Empty: a key of the process's own.",
+    )
     rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads to serve at the same time.")
     rest_commit_threads: int = number(
         "rest.commit-threads",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.views import Views
@@ -225,9 +226,15 @@ class Catalog:
         if find_taken(self.services.ports, name) is not None:
             # Before its client writes the data.
             raise AlreadyExists(f"Table already exists: {name}")
-        staged, _ = self._staged(name, schema, partition_spec, sort_order, location, properties, client, staged=True)
-        self.services.ports.files.make_folder(folder(staged.metadata))
-        return staged
+        staged, owns_folder = self._staged(
+            name, schema, partition_spec, sort_order, location, properties, client, staged=True
+        )
+        metadata = staged.metadata
+        self.services.ports.files.make_folder(folder(metadata))
+        if not owns_folder:
+            return staged
+        proof = self.services.stage_proofs.sign(name, metadata.location, str(metadata.uuid))
+        return replace(staged, metadata=metadata.replace(properties={**metadata.properties, STAGE_PROOF: proof}))
 
     def _staged(
         self,
@@ -310,9 +317,11 @@ class Catalog:
         """
         creates = any(requirement.get("type") == "assert-create" for requirement in requirements)
         name = new_table_name(identifier) if creates else table_name(identifier)
-        change = self._client_change(name, requirements, updates, client, idempotency_key)
         if creates:
-            return self._create(name, change, client)
+            updates, owns_folder = self.services.stage_proofs.take(name, updates)
+            change = self._client_change(name, requirements, updates, client, idempotency_key)
+            return self._create(name, change, client, owns_folder=owns_folder)
+        change = self._client_change(name, requirements, updates, client, idempotency_key)
         return self.commit_change(name, change, client=client, wait_seconds=wait_seconds, size=size)
 
     def submit(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from iceberg_hms.catalog.events import Listener
+from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts
@@ -66,6 +67,7 @@ class Services:
     namespaces: Namespaces
     lister: TableLister
     views: ViewOperations
+    stage_proofs: StageProofs
     open_input: Callable[[str], Any]
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]

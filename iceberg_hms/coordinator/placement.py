@@ -9,7 +9,7 @@ that of a namespace (the folder of `default` often holds all others), or one of 
     `rest.allowed-locations`        for everyone
     nobody's                        not at all
 
-Nothing lies at or around the folder of a namespace, whoever's it is: it would share the folder of every table in that.
+Nothing lies at or around the folder of any namespace: it would share the folder of every table in that.
 
 A caller who may write in all namespaces may name whatever the server's settings allow (`location_policy.py`).
 """

@@ -12,6 +12,7 @@ from typing import Any
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.events import LoggedEvents
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
@@ -103,6 +104,7 @@ def memory_catalog(
             namespaces=namespaces,
             lister=pointer,
             views=ViewOperations(ports, MemoryViewPointer(pointer), loaded),
+            stage_proofs=StageProofs.configured(loaded, threads),
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,

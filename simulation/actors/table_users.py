@@ -20,6 +20,7 @@ from string import ascii_lowercase
 from typing import Any, Final
 
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.operations.isolation import Isolation
@@ -194,6 +195,7 @@ class TableUser:
             namespaces=node.namespaces,
             lister=node.pointer,
             views=ViewOperations(ports, HmsViewPointer(node.pool, settings, clock=node.runtime), settings),
+            stage_proofs=StageProofs(b""),
             open_input=_no_footers,
             new_snapshot_id=lambda: self._ids.get().pop(0),
             subscribe=lambda _listener: None,

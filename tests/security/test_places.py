@@ -130,7 +130,7 @@ def test_its_own_folder_and_that_of_the_settings_are_open(world: World, location
 
 @pytest.mark.parametrize("location", ["file:/warehouse/a.db", B, "file:/warehouse"])
 def test_nothing_lies_at_the_folder_of_a_namespace_or_around_it(world: World, location: str) -> None:
-    """Whoever may write in `default`, or in the namespace itself."""
+    """Not even by who may write in `default`, or in the namespace itself."""
     for caller in ("a", "both", "default"):
         namespace = "default" if caller == "default" else "a"
         world.refuses("POST", f"/v1/namespaces/{namespace}/tables", new(location), caller)
