@@ -60,6 +60,13 @@ def test_a_table_outside_of_the_warehouse_goes_on(
             table.transaction().set_properties({"write.data.path": f"file:{tmp_path}/else"}).commit_transaction()
 
 
+def test_a_table_that_pyiceberg_staged_owns_its_folder(rest: Any, catalog: Any, namespace: str) -> None:
+    with rest.create_table_transaction((namespace, "t"), ROWS.schema) as transaction:
+        transaction.append(ROWS)
+    assert catalog.pointer((namespace, "t")).owns_folder
+    assert "iceberg-hms.stage-proof" not in rest.load_table((namespace, "t")).properties
+
+
 def test_nothing_is_made_outside_of_the_warehouse(rest: Any, namespace: str, tmp_path: Path) -> None:
     outside = f"file:{tmp_path}/outside"
     for attempt in (

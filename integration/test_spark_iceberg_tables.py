@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import iceberg_hms
+from iceberg_hms.format.locations import same_folder
+from integration import interop
 from integration.spark_statements import outcome
 
 WAYS = [(2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")]
@@ -264,8 +266,12 @@ def test_the_partitioning_changes_in_place(spark: Any, table: str) -> None:
     assert orders[-1] != (0,)
 
 
-def test_create_table_as_and_replace_table_as(spark: Any, table: str) -> None:
+def test_create_table_as_and_replace_table_as(spark: Any, metastore: Any, table: str) -> None:
     run(spark, f"CREATE TABLE {table} USING iceberg PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(4)")
+    row = interop.metastore_row(metastore, table)
+    owned = row.parameters["iceberg-hms.owned-folder"]
+    assert same_folder(owned, row.sd.location), "Spark sent back what the server had signed"
+    assert "iceberg-hms.stage-proof" not in row.parameters
     assert rows(spark, f"SELECT * FROM {table}") == [(0, 0), (1, 1), (2, 0), (3, 1)]
     assert outcome(spark, f"CREATE TABLE {table} USING iceberg AS SELECT 1").error == "TABLE_OR_VIEW_ALREADY_EXISTS"
     before = snapshots(spark, table)
