@@ -100,7 +100,11 @@ class LocationPolicy:
 
     def placement(self, namespace: str, may_write: Callable[[str], bool], kept: str | None) -> Placement:
         """Where a caller may put a table or view of a namespace. kept: the folder that it has already."""
-        there = () if kept is None or self.strict else tuple(self._spellings(_parsed(kept)))
+
+        def there() -> Iterable[Location]:
+            # Resolving links takes calls of the system, and few commits name a place.
+            return () if kept is None or self.strict else self._spellings(_parsed(kept))
+
         return Placement(self._namespaces, self._granted, namespace, may_write, there)
 
     def check_namespace(self, namespace: str, location: str) -> None:

@@ -88,11 +88,11 @@ class Placement:
     granted: Sequence[Location]
     namespace: str
     may_write: Callable[[str], bool]
-    kept: Sequence[Location] = ()
+    kept: Callable[[], Iterable[Location]] = tuple
 
     def allows(self, location: Location) -> bool:
         """Whether the caller may name a folder. Raises MetastoreError."""
-        if self.may_write(EVERYWHERE) or any(contains(each, location) for each in self.kept):
+        if self.may_write(EVERYWHERE) or any(contains(each, location) for each in self.kept()):
             return True
         folders = self.folders()
         if any(contains(location, folder) for each in folders.values() for folder in each):

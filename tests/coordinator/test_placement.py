@@ -25,7 +25,7 @@ def placed(location: str, *others: str, granted: tuple[str, ...] = (), kept: tup
     """Whether a caller may put something there who may write in `a` and in these."""
     folders = {name: [parse(each) for each in found] for name, found in FOLDERS.items()}
     grants, stays = [parse(each) for each in granted], [parse(each) for each in kept]
-    return Placement(lambda: folders, grants, "a", {"a", *others}.__contains__, stays).allows(parse(location))
+    return Placement(lambda: folders, grants, "a", {"a", *others}.__contains__, lambda: stays).allows(parse(location))
 
 
 @pytest.mark.parametrize(
