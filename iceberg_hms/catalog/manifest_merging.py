@@ -57,6 +57,8 @@ class ManifestMerging:
         self._locations = locations
         self._mutex = services().ports.runtime.mutex()
         self._merging: set[TableName] = set()
+        #: The table and the metadata file of the last event.
+        self._looked_at: tuple[TableName, str] | None = None
         #: When the merge of a table may be tried again, by `Runtime.now()`; only of tables whose last merge failed.
         self._retry_at: dict[TableName, float] = {}
 
@@ -65,6 +67,11 @@ class ManifestMerging:
         report = event.get("report")
         if event["event"] != "committed" or not isinstance(report, CommitReport):
             return
+        # The commits of a group have one result, and come one after the other.
+        state = (report.table, report.metadata_location)
+        if state == self._looked_at:
+            return
+        self._looked_at = state
         if not self._is_needed(report.metadata) or not self._begin(report.table):
             return
         try:

@@ -117,5 +117,20 @@ def test_so_many_run_at_a_time_and_the_others_wait_for_a_later_commit(monkeypatc
             merging(event)
         assert [name for name, _ in begun] == ["iceberg-hms-merge-logging.a", "iceberg-hms-merge-logging.b"]
         begun.pop(0)[1]()
-        merging(events[2])
+        update = {"action": "set-properties", "updates": {"a": "b"}}
+        merging({"event": "committed", "report": catalog.commit("logging.c", [], [update])})
         assert begun[-1][0] == "iceberg-hms-merge-logging.c"
+
+
+def test_the_commits_of_a_group_are_looked_at_once(monkeypatch):
+    with memory_catalog() as catalog:
+        merging = ManifestMerging(lambda: catalog.services, LIMIT)
+        catalog.create_namespace("logging")
+        table = catalog.create_table("logging.events", SCHEMA)
+        looks = []
+        monkeypatch.setattr(manifest_merging, "is_enabled", lambda metadata: bool(looks.append(metadata)))
+        first = table.append([DataFile("file:/1.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+        second = table.append([DataFile("file:/2.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+        for report in (first, first, second, second, first):
+            merging({"event": "committed", "report": report})
+        assert looks == [first.metadata, second.metadata, first.metadata]
