@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +13,11 @@ from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPol
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import (
     HiveRows,
-    overlapping,
+    is_known_to_be_free,
     refuse_shared_folder,
-    shared_folder,
     tables_sharing,
 )
-from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.locations import check_length
-
-logger = logging.getLogger(__name__)
 
 #: The namespace property with the location of its new tables.
 NAMESPACE_LOCATION: Final = "location"
@@ -69,9 +64,9 @@ def new_folder(
         refuse_shared_folder(services.ports, name, location, root=root)
         if staged:
             return NewFolder(location, is_owned=False)
-        is_shared = not _is_known_to_be_free(services, name, location, root)
+        is_free = is_known_to_be_free(services.ports, name, location, hive=HiveRows.NEAR, root=root)
         # Java's catalogs make a table where another one left its files, and Iceberg's compatibility kit tests that.
-        return NewFolder(location, is_owned=not is_shared and not _holds_files(services, location))
+        return NewFolder(location, is_owned=is_free and not _holds_files(services, location))
     location = f"{root}/{name.name}"
     ports = services.ports
     unique = services.settings.unique_table_location
@@ -79,18 +74,6 @@ def new_folder(
     if unique or tables_sharing(ports, name, location, root=root, with_views=True) or _holds_files(services, location):
         location = _unique(services, location)
     return NewFolder(location, is_owned=True)
-
-
-def _is_known_to_be_free(services: Services, name: TableName, location: str, root: str) -> bool:
-    """Whether no table or view of any database, Hive's included, shares a folder; False if there was no time to see.
-    Raises InvalidInput if one does."""
-    try:
-        for other in overlapping(services.ports, name, location, hive=HiveRows.NEAR, root=root):
-            raise shared_folder(location, other.name)
-    except MetastoreUnavailable as error:
-        logger.info("%s does not record its folder %s as its own: %s", name, location, error.message)
-        return False
-    return True
 
 
 def _holds_files(services: Services, location: str) -> bool:

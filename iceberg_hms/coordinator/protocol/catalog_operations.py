@@ -33,7 +33,8 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.creation_outcome import CreationOutcome, perhaps_created
 from iceberg_hms.coordinator.protocol.folder_overlaps import (
     HiveRows,
-    overlapping,
+    above,
+    is_known_to_be_free,
     refuse_shared_elsewhere,
     shared_folder,
     tables_sharing,
@@ -63,7 +64,6 @@ from iceberg_hms.errors import (
     CommitConflict,
     IcebergHmsError,
     InvalidInput,
-    MetastoreUnavailable,
     StorageError,
     UnsupportedFormat,
 )
@@ -198,7 +198,9 @@ class CatalogOperations:
         wait_seconds: float,
     ) -> CommitReport:
         if taken is None:
-            self._refuse_other_tables_folder(name, metadata.location)
+            # A table around it says nothing about its files.
+            folder = metadata.location
+            is_known_to_be_free(self._ports, name, folder, hive=HiveRows.UNREAD, root=above(folder))
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
             if another is not None:
@@ -217,16 +219,6 @@ class CatalogOperations:
                 delete_files(self._ports.files, [copy])
             raise
         return _report(name, copy, metadata, previous)
-
-    def _refuse_other_tables_folder(self, name: TableName, location: str) -> None:
-        """Raises InvalidInput if another Iceberg table or view of any database is known to share a folder. A table
-        around it says nothing about its files."""
-        above = location.rstrip("/").rpartition("/")[0]
-        try:
-            for other in overlapping(self._ports, name, location, hive=HiveRows.UNREAD, root=above):
-                raise shared_folder(location, other.name)
-        except MetastoreUnavailable as error:
-            logger.info("%s is registered in %s without a search for others there: %s", name, location, error.message)
 
     def _registered(
         self, name: TableName, location: str, taken: Pointer | None, guard: LocationGuard | None

@@ -166,12 +166,33 @@ def refuse_shared_elsewhere(
     ours, database = resolved(folder, real_path), resolved(root, real_path)
     if ours is not None and database is not None and ours != database and may_contain(database, ours):
         return
+    is_known_to_be_free(ports, name, folder, hive=HiveRows.UNREAD, root=root, elsewhere=True, seconds=seconds)
+
+
+def is_known_to_be_free(
+    ports: CommitPorts,
+    name: TableName,
+    folder: str,
+    *,
+    hive: HiveRows,
+    root: str | None,
+    elsewhere: bool = False,
+    seconds: float = SEARCH_SECONDS,
+) -> bool:
+    """Whether no other table or view shares a folder (`overlapping`); False if there was no time to see. Raises
+    InvalidInput if one does."""
     try:
-        found = overlapping(ports, name, folder, hive=HiveRows.UNREAD, root=root, elsewhere=True, seconds=seconds)
-        for other in found:
+        for other in overlapping(ports, name, folder, hive=hive, root=root, elsewhere=elsewhere, seconds=seconds):
             raise shared_folder(folder, other.name)
     except MetastoreUnavailable as error:
-        logger.info("%s gets the folder %s without a search of all databases: %s", name, folder, error.message)
+        logger.info("%s gets the folder %s, and others may have it too: %s", name, folder, error.message)
+        return False
+    return True
+
+
+def above(folder: str) -> str:
+    """The folder around this one. As the `root` of a search, tables that lie around the folder do not count."""
+    return folder.rstrip("/").rpartition("/")[0]
 
 
 def shared_folder(folder: str, other: TableName) -> InvalidInput:

@@ -23,7 +23,7 @@ from typing import Final
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
-from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, may_contain, overlapping, resolved
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, may_contain, overlapping, resolved
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.format.locations import Location, contains
 
@@ -73,14 +73,11 @@ def find_own_files(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_
     reason = ""
     if row.owns_folder:
         # A table around says nothing about the files of this one.
-        reason = _shared_with(ports, row, str(row.location), HiveRows.UNREAD, seconds, root=_above(row.location))
+        location = str(row.location)
+        reason = _shared_with(ports, row, location, HiveRows.UNREAD, seconds, root=above(location))
     elif row.location:
         reason = _why_not_by_place(ports, row, row.location, seconds)
     return OwnFiles(row.location, ports.files.real_path, reason)
-
-
-def _above(location: str | None) -> str:
-    return str(location).rstrip("/").rpartition("/")[0]
 
 
 def _why_not_by_place(ports: CommitPorts, row: Pointer, location: str, seconds: float) -> str:
@@ -171,5 +168,5 @@ def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations:
     while some := list(islice(waiting, PUBLISHED_MAX)):
         publish_deleted(ports, row.name, why, delete_files(ports.files, some))
     if kept:
-        why = own.reason or f"they do not lie in its own folder {row.location}"
-        logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], why)
+        reason = own.reason or f"they do not lie in its own folder {row.location}"
+        logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], reason)
