@@ -25,7 +25,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, Files
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import Location, contains, parse
 
-#: As a namespace: all of them.
+#: All namespaces of a warehouse at once. Only a scope for `*` covers it, since no namespace can have this name.
 EVERYWHERE: Final = "*"
 #: How long the folders of all namespaces are known; a new namespace is seen at once.
 _REMEMBERED_SECONDS: Final = 60.0

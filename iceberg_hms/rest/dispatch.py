@@ -99,9 +99,9 @@ class ServerContext:
     warehouses: Mapping[str, Settings] = field(default_factory=dict)
 
 
-def _may_write(access: Access, caller: Caller, warehouse: str, namespace: str) -> bool:
-    """Whether a caller may create tables in a namespace of a warehouse; `EVERYWHERE`: in all."""
-    return access.allow(caller, Action.CREATE_TABLE, AccessTarget(namespace, None, warehouse))
+def _may(access: Access, caller: Caller, warehouse: str, action: Action, namespace: str) -> bool:
+    """Whether a caller has a right in a namespace of a warehouse; `placement.EVERYWHERE`: in all."""
+    return access.allow(caller, action, AccessTarget(namespace, None, warehouse))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class RestRequest:
             headers.get("x-client-version", ""),
             self.caller.name,
             # What waits in a queue keeps it, and must not keep the request's body.
-            partial(_may_write, self.context.access, self.caller, self.context.warehouse),
+            partial(_may, self.context.access, self.caller, self.context.warehouse, Action.CREATE_TABLE),
         )
 
     def require(self, action: Action, namespace: str, table: str | None = None) -> None:
@@ -161,7 +161,7 @@ class RestRequest:
 
     def may(self, action: Action, namespace: str) -> bool:
         """Whether the caller has a right, for answers that depend on it."""
-        return self.context.access.allow(self.caller, action, AccessTarget(namespace, None, self.context.warehouse))
+        return _may(self.context.access, self.caller, self.context.warehouse, action, namespace)
 
     def page(self, *listing: str) -> Page:
         """The page of a list that it asks for. listing: what is listed, and where. Raises InvalidInput."""

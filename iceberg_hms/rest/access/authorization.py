@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from iceberg_hms.coordinator.placement import EVERYWHERE as EVERYWHERE
 from iceberg_hms.errors import ScopeMissing
 from iceberg_hms.rest.access.scopes import Caller, Level
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
@@ -103,8 +104,6 @@ class AccessTarget(NamedTuple):
 
 
 CATALOG: Final = AccessTarget()
-#: All namespaces of a warehouse at once. Only a scope for `*` covers it, since no namespace can have this name.
-EVERYWHERE: Final = "*"
 
 
 class Access(Protocol):
