@@ -254,12 +254,14 @@ class Catalog:
         if guard is not None and location:
             guard.check_folder(location, "location")
         clock = self.services.ports.runtime
-        chosen = new_folder(self.services, name, location, namespace, staged=staged)
         table_schema = schemas.to_schema(schema)
+        spec, order = schemas.to_spec(partition_spec, table_schema), schemas.to_order(sort_order, table_schema)
+        # What is malformed costs no search.
+        chosen = new_folder(self.services, name, location, namespace, staged=staged)
         metadata = new_table_metadata(
             table_schema,
-            schemas.to_spec(partition_spec, table_schema),
-            schemas.to_order(sort_order, table_schema),
+            spec,
+            order,
             chosen.location,
             self._with_lock_property(properties or {}),
             uuid=clock.uuid(),
@@ -317,11 +319,12 @@ class Catalog:
         """
         creates = any(requirement.get("type") == "assert-create" for requirement in requirements)
         name = new_table_name(identifier) if creates else table_name(identifier)
+        owns_folder = False
         if creates:
             updates, owns_folder = self.services.stage_proofs.take(name, updates)
-            change = self._client_change(name, requirements, updates, client, idempotency_key)
-            return self._create(name, change, client, owns_folder=owns_folder)
         change = self._client_change(name, requirements, updates, client, idempotency_key)
+        if creates:
+            return self._create(name, change, client, owns_folder=owns_folder)
         return self.commit_change(name, change, client=client, wait_seconds=wait_seconds, size=size)
 
     def submit(
@@ -387,9 +390,8 @@ class Catalog:
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
         """Remove a table from the metastore. With `purge`, delete its files too once the drop is proved: metadata,
-        manifests and, unless the table has `gc.enabled=false`, data. Files outside the folder that the metastore names
-        for the table, or in that of another table of the database, are kept; the log says so. Raises NoSuchTable,
-        LockNotAcquired."""
+        manifests and, unless the table has `gc.enabled=false`, data. Files that do not lie in a folder which the table
+        owns (`own_files`) are kept; the log says so. Raises NoSuchTable, LockNotAcquired."""
         dropped = self.services.coordinator.operations.drop(
             table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
