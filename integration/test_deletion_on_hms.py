@@ -21,6 +21,7 @@ from integration.test_metastore_contracts import hive_table
 from integration.test_rest_on_hms import SCHEMA, set_properties
 from integration.test_rest_on_hms import http as http
 from integration.test_rest_on_hms import server as server
+from tests.rest.fakes import creation_of
 
 
 class Tables:
@@ -144,19 +145,8 @@ def test_a_table_in_the_folder_of_a_hive_table_deletes_none_of_its_files(
         answer = http.post(path, json=body)
         assert answer.status_code == 400, answer.text
     staged = http.post(path, json={**body, "location": theirs.location, "stage-create": True}).json()["metadata"]
-    updates = [
-        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": theirs.location},
-        {"action": "set-properties", "updates": {"iceberg-hms.owned-folder": theirs.location}},
-    ]
-    tables.commit("inside", {"requirements": [{"type": "assert-create"}], "updates": updates})
+    claim = {"action": "set-properties", "updates": {"iceberg-hms.owned-folder": theirs.location}}
+    tables.commit("inside", creation_of(theirs.location, staged["table-uuid"], claim, schema=SCHEMA))
     file = {"snapshot-id": 1, "statistics-path": f"file:{theirs.data}", "file-size-in-bytes": 1}
     update = {"action": "set-partition-statistics", "partition-statistics": file}
     tables.commit("inside", {"requirements": [], "updates": [update]})

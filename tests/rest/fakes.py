@@ -28,6 +28,22 @@ SCHEMA = {
 }
 
 
+def creation_of(location: str, uuid: str, *more: dict[str, Any], schema: Mapping[str, Any] = SCHEMA) -> dict[str, Any]:
+    """What Java's, Trino's and DuckDB's transactions send for a table of two columns that the server staged."""
+    updates = [
+        {"action": "assign-uuid", "uuid": uuid},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": schema, "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+    ]
+    return {"requirements": [{"type": "assert-create"}], "updates": [*updates, *more]}
+
+
 class ScriptedCatalog(Catalog):
     """The catalog in memory, under a test's control. Starts with the namespace `default` and no table.
 

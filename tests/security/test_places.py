@@ -14,13 +14,14 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.rest.fakes import SCHEMA, Web, error_of
+from tests.rest.fakes import SCHEMA, Web, creation_of, error_of
 from tests.security.callers import callers
 from tests.security.shapes import view_version
 
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 B = "file:/warehouse/b.db"
 FORBIDDEN = (403, "ForbiddenException")
+UUID = "7b2c7b6a-6f0e-4a7b-8a51-5f8ad0a44a11"
 VERSION = {**view_version(1), "timestamp-ms": 1_000}
 #: Places in which only who may write in `b`, or in `default`, may put anything.
 ELSEWHERE = [
@@ -78,23 +79,8 @@ def new(location: str | None = None, **more: Any) -> dict[str, Any]:
     return {"name": "evil", "schema": SCHEMA, **({} if location is None else {"location": location}), **more}
 
 
-def commit(*updates: dict[str, Any], creates: bool = False) -> dict[str, Any]:
-    return {"requirements": [{"type": "assert-create"}] if creates else [], "updates": list(updates)}
-
-
-def creation(location: str) -> dict[str, Any]:
-    return commit(
-        {"action": "assign-uuid", "uuid": "7b2c7b6a-6f0e-4a7b-8a51-5f8ad0a44a11"},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": location},
-        creates=True,
-    )
+def commit(*updates: dict[str, Any]) -> dict[str, Any]:
+    return {"requirements": [], "updates": list(updates)}
 
 
 TABLES, TABLE = "/v1/namespaces/a/tables", "/v1/namespaces/a/tables/t"
@@ -107,7 +93,7 @@ def test_a_table_is_made_moved_and_written_nowhere_else(world: World, location: 
         world.refuses("POST", TABLES, {**new(location), "stage-create": stage})
         for key in PATHS:
             world.refuses("POST", TABLES, {**new(properties={key: location}), "stage-create": stage})
-    world.refuses("POST", f"{TABLES}/evil", creation(location))
+    world.refuses("POST", f"{TABLES}/evil", creation_of(location, UUID))
     world.refuses("POST", TABLE, commit({"action": "set-location", "location": location}))
     for key in PATHS:
         world.refuses("POST", TABLE, commit({"action": "set-properties", "updates": {key: location}}))

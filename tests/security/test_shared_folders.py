@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.rest.app import create_app
-from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, creation_of, error_of
 
 TABLES = "/v1/namespaces/db/tables"
 ROOT = "file:///warehouse/db.db"
@@ -42,21 +42,8 @@ def rename(web: Web, name: str, to: str) -> None:
     assert answer.status_code == 204, answer.text
 
 
-def staged_commit(web: Web, name: str, location: str, uuid: str, *extra: dict[str, Any]) -> Any:
-    """What Java's, Trino's and DuckDB's transactions send for a table that the server staged."""
-    updates = [
-        {"action": "assign-uuid", "uuid": uuid},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": location},
-        *extra,
-    ]
-    return web("POST", f"{TABLES}/{name}", {"requirements": [{"type": "assert-create"}], "updates": updates})
+def staged_commit(web: Web, name: str, location: str, uuid: str) -> Any:
+    return web("POST", f"{TABLES}/{name}", creation_of(location, uuid))
 
 
 def test_a_name_that_a_renamed_table_had_gets_another_folder(web: Web) -> None:

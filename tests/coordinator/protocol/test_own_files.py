@@ -164,7 +164,7 @@ def test_a_hive_table_in_it_or_around_takes_a_folder_that_is_not_recorded(
     harness.pointer.namespaces.add("default")
     harness.pointer.folders["default"] = ["file:/wh"]
     harness.pointer.add_hive_table(TableName(database, "hive"), theirs)
-    # Who has a folder in a database that lies elsewhere cannot be asked in time.
+    # The server reads no rows of a database whose own folder does not overlap.
     taken = database != "other"
     assert (owner(harness).reason == f"{database}.hive has the folder {theirs}") == taken
     assert not owner(harness, **recorded()).reason
