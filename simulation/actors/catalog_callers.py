@@ -76,8 +76,7 @@ class CatalogCaller:
             case CatalogCallKind.CREATE:
                 metadata = empty_table(self.node.runtime.uuid(), {}, self.node.runtime.now_ms())
                 change = from_request([requests.assert_create()], create_updates(metadata))
-                # All tables of a schedule have one folder.
-                catalog_calls.create(call.name, change, folder_is_free=True)
+                catalog_calls.create(call.name, change)
             case CatalogCallKind.REGISTER:
                 if not self._registrable:
                     raise InvalidInput("nothing is there to be registered")

@@ -331,7 +331,7 @@ class Auditor:
             if TABLE not in self._site.metastore.rows:
                 metadata = empty_table(node.runtime.uuid(), {}, node.runtime.now_ms())
                 change = from_request([assert_create()], create_updates(metadata))
-                coordinator.operations.create(TABLE, change, folder_is_free=True)
+                coordinator.operations.create(TABLE, change)
             # In ZooKeeper, a writer that follows an expired session waits for the swap that the session sent.
             under_way = node.settings.unanswered_swap_timeout_ms / 1000 if self._site.ensemble is not None else 0.0
             wait = under_way + 10 * self._site.lease_seconds

@@ -22,14 +22,18 @@ _SCHEMA: Final = {
 #: No engine validates an append to such a table, so an append without unknown summary properties is a blind one.
 SNAPSHOT_ISOLATION: Final = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 
+#: The UUID of the first table.
+_FIRST: Final = "00000000-0000-4000-8000-000000000000"
+
 
 def empty_table(uuid: str, properties: Mapping[str, str], now_ms: int) -> TableMetadata:
-    """The metadata of a table without snapshots."""
-    return new_table_metadata(Schema.parse(_SCHEMA), None, None, "file:/t", dict(properties), uuid=uuid, now_ms=now_ms)
+    """The metadata of a table without snapshots, in a folder of its own."""
+    folder = "file:/t" if uuid == _FIRST else f"file:/t-{uuid}"
+    return new_table_metadata(Schema.parse(_SCHEMA), None, None, folder, dict(properties), uuid=uuid, now_ms=now_ms)
 
 
 @lru_cache(maxsize=64)
 def first_metadata(properties: tuple[tuple[str, str], ...]) -> tuple[str, bytes]:
     """Where the first metadata file of a schedule is, and what is in it."""
-    metadata = empty_table("00000000-0000-4000-8000-000000000000", dict(properties), EPOCH_MS - 86_400_000)
+    metadata = empty_table(_FIRST, dict(properties), EPOCH_MS - 86_400_000)
     return "file:/t/metadata/00000-first.metadata.json", metadata_file.encode(metadata)

@@ -143,8 +143,9 @@ class Harness:
             SCHEMA, None, None, "file:/wh/db/t", properties, uuid=clock.uuid(), now_ms=clock.now_ms()
         )
         change = from_request([{"type": "assert-create"}], create_updates(metadata))
-        # Tests rename their table and make another one in the same folder, as other writers do.
-        self.coordinator.operations.create(NAME, change, folder_is_free=True)
+        # Tests rename their table and make another one in the same folder, as other writers do: a table around the
+        # root is nobody's neighbour.
+        self.coordinator.operations.create(NAME, change, root="file:/wh/db/t/data")
         return self.metadata()
 
     def commit(self, change: Any, wait_seconds: float = 30.0, coordinator: Coordinator | None = None) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, creation_of, error_of
 
 TABLES = "/v1/namespaces/db/tables"
@@ -167,3 +168,80 @@ def test_a_commit_that_leaves_the_location_asks_the_metastore_for_no_neighbours(
     other = {"action": "set-properties", "updates": {"a": "b"}}
     assert web("POST", f"{TABLES}/t", {"requirements": [], "updates": [same, other]}).status_code == 200
     assert "find_by_folder" not in [method for method, _ in catalog.metastore.calls]
+
+
+def other_table(catalog: ScriptedCatalog, location: str) -> None:
+    """Another writer makes the table `u` while the metastore is about to insert a row."""
+    catalog.metastore.before_moves.append(lambda: catalog.create_table(("db", "u"), SCHEMA, location=location))
+
+
+def test_of_two_creations_that_saw_nobody_one_is_taken_back(web: Web, catalog: ScriptedCatalog) -> None:
+    other_table(catalog, "file:/elsewhere/x/y")
+    answer = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "location": "file:/elsewhere/x"})
+    assert error_of(answer)[:2] == BAD
+    assert "db.u" in answer.json()["error"]["message"]
+    assert (web("HEAD", f"{TABLES}/t").status_code, web("HEAD", f"{TABLES}/u").status_code) == (404, 204)
+    assert any("/x/metadata/" in each for each in catalog.files.locations()), "no file is deleted that was sent"
+
+
+def test_a_commit_that_creates_a_table_looks_again(web: Web, catalog: ScriptedCatalog) -> None:
+    staged = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    other_table(catalog, f"{staged['location']}/data")
+    assert error_of(staged_commit(web, "t", staged["location"], staged["table-uuid"]))[:2] == BAD
+    assert web("HEAD", f"{TABLES}/t").status_code == 404
+
+
+def test_a_table_that_has_a_commit_is_not_taken_back(
+    web: Web, catalog: ScriptedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer's rows would be lost. Nothing is deleted for a table that shares its folder."""
+    metastore, name = catalog.metastore, TableName("db", "t")
+    find = metastore.find_by_folder
+
+    def find_after_a_commit(*arguments: Any, **keywords: Any) -> Any:
+        if name in metastore.rows:
+            metastore.point(name, f"{ROOT}/elsewhere/v2.metadata.json")
+        return find(*arguments, **keywords)
+
+    monkeypatch.setattr(metastore, "find_by_folder", find_after_a_commit)
+    other_table(catalog, "file:/elsewhere/x/y")
+    body = {"name": "t", "schema": SCHEMA, "location": "file:/elsewhere/x"}
+    assert web("POST", TABLES, body).status_code == 200
+    assert metastore.rows.keys() == {name, TableName("db", "u")}
+
+
+def test_a_creation_that_may_not_have_been_taken_back_is_unknown(web: Web, catalog: ScriptedCatalog) -> None:
+    other_table(catalog, "file:/elsewhere/x/y")
+    catalog.metastore.answers.extend([ScriptedAnswer.TRUE, ScriptedAnswer.TRUE, ScriptedAnswer.REPLY_LOST])
+    answer = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "location": "file:/elsewhere/x"})
+    assert answer.status_code == 500
+
+
+def test_a_creation_that_was_made_twice_is_no_neighbour_of_itself(web: Web, catalog: ScriptedCatalog) -> None:
+    """The metastore makes the row, another writer renames it, and the metastore, which retries inside, makes it again:
+    a refusal would make the client delete the files of the renamed table."""
+    metastore = catalog.metastore
+    insert = metastore.create
+
+    def made_twice(name: TableName, *arguments: Any, **keywords: Any) -> Any:
+        insert(name, *arguments, **keywords)
+        catalog.rename_table(("db", "t"), ("db", "u"))
+        return insert(name, *arguments, **keywords)
+
+    staged = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metastore, "create", made_twice)
+        assert staged_commit(web, "t", staged["location"], staged["table-uuid"]).status_code == 200
+    assert metastore.rows.keys() == {TableName("db", "u")}
+
+
+def test_of_two_registrations_that_saw_nobody_one_is_taken_back(web: Web, catalog: ScriptedCatalog) -> None:
+    create(web, "t")
+    [file] = [each for each in catalog.files.locations() if each.endswith(".metadata.json")]
+    assert web("DELETE", f"{TABLES}/t").status_code == 204
+    catalog.metastore.before_moves.append(lambda: catalog.register_table(("db", "u"), file))
+    body = {"name": "t", "metadata-location": file}
+    # Not a refusal: `u` may be the table that this request made, under another name.
+    assert web("POST", "/v1/namespaces/db/register", body).status_code == 500
+    assert (web("HEAD", f"{TABLES}/t").status_code, web("HEAD", f"{TABLES}/u").status_code) == (404, 204)
+    assert file in catalog.files.locations()

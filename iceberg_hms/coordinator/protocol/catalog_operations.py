@@ -1,6 +1,8 @@
 """Create, register, rename and drop tables. Each is a swap of its own kind, with its own compare-and-swap.
 
-    create, register      the metastore refuses a taken name: that is the compare-and-swap. No lock is needed.
+    create, register      the metastore refuses a taken name: that is the compare-and-swap. No lock is needed. Two that
+                          look for others in one folder at the same time see nobody: so each looks once more when its
+                          row is there, and removes it again if another table has the folder.
     register (overwrite)  a lock, a re-read, and a swap to a *copy* of the given file: using a metadata location twice
                           would open an A-B-A hole in every writer's compare-and-swap. Its outcome is found as a
                           commit's.
@@ -36,6 +38,7 @@ from iceberg_hms.coordinator.protocol.folder_overlaps import (
     above,
     is_known_to_be_free,
     refuse_shared_elsewhere,
+    refuse_shared_folder,
     shared_folder,
     tables_sharing,
 )
@@ -62,6 +65,7 @@ from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.errors import (
     AlreadyExists,
     CommitConflict,
+    CommitStateUnknown,
     IcebergHmsError,
     InvalidInput,
     StorageError,
@@ -111,8 +115,11 @@ class CatalogOperations:
                 refuse_shared_elsewhere(self._ports, name, metadata.location, root=root)
             return found
 
+        def look_again(metadata: TableMetadata) -> None:
+            refuse_shared_folder(self._ports, name, metadata.location, root=root)
+
         insert = partial(self._ports.pointer.create, owns_folder=owns_folder)
-        return self._published(lambda: self._create(name, change, owner, guard, sharing, insert))
+        return self._published(lambda: self._create(name, change, owner, guard, sharing, insert, look_again))
 
     def _create(
         self,
@@ -122,6 +129,7 @@ class CatalogOperations:
         guard: LocationGuard | None,
         sharing: Callable[[TableMetadata], Sequence[Pointer]],
         insert: Callable[[TableName, str, TableMetadata, str | None], SwapAnswer],
+        look_again: Callable[[TableMetadata], None],
     ) -> CommitReport:
         manifests = self._ports.manifests()
         recorded = RecordedWrites(manifests if guard is None else GuardedManifests(manifests, guard))
@@ -153,7 +161,39 @@ class CatalogOperations:
         another = self._creations.settle(answer, name, location, metadata)
         if another is not None:
             return self._creations.report_if_ours(another, change, manifests)
+        if isinstance(answer, Swapped):
+            self._take_back_if_shared(name, location, metadata, lambda: look_again(metadata))
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
+
+    def _take_back_if_shared(
+        self,
+        name: TableName,
+        location: str,
+        metadata: TableMetadata,
+        look_again: Callable[[], object],
+        *,
+        new_file: bool = True,
+    ) -> None:
+        """Remove the row that was just made if another table has got its folder meanwhile, and raise the InvalidInput
+        of `look_again` once that is proved. Its files stay, as all do that a request has named. A table that somebody
+        has committed to, or that cannot be removed, stays: what may be deleted for it is judged at each deletion
+        (`own_files`). new_file: as `CreationOutcome.settle` has it. Raises CommitStateUnknown."""
+        try:
+            look_again()
+        except InvalidInput as shared:
+            try:
+                removed = self._remove(name, self._settings.lock_timeout_ms / 1000, made_of=location)
+            except CommitStateUnknown:
+                raise
+            except IcebergHmsError as error:
+                logger.warning("%s stays, although it shares its folder: %s; %s", name, shared.message, error)
+                return
+            if removed is None:
+                raise perhaps_created(name, f"it was to be removed again: {shared.message}") from None
+            if not self._creations.has_another_name(name, location, metadata, new_file=new_file):
+                raise
+        except IcebergHmsError as error:
+            logger.info("nobody looked again who shares the folder of %s: %s", name, error)
 
     def register(
         self,
@@ -200,12 +240,15 @@ class CatalogOperations:
         if taken is None:
             # A table around it says nothing about its files.
             folder = metadata.location
-            is_known_to_be_free(self._ports, name, folder, hive=HiveRows.UNREAD, root=above(folder))
+            look = partial(is_known_to_be_free, self._ports, name, folder, hive=HiveRows.UNREAD, root=above(folder))
+            look()
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
             if another is not None:
                 # A file that was registered twice gives two tables one UUID.
                 raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
+            if isinstance(answer, Swapped):
+                self._take_back_if_shared(name, location, metadata, look, new_file=False)
             return _report(name, location, metadata, None)
         copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata, self._cache.bounds)
@@ -300,22 +343,30 @@ class CatalogOperations:
         return run_with_caller_timeout(self._ports, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
 
     def _drop(self, name: TableName, wait_seconds: float) -> TableVersion | None:
-        ports = self._ports
-        # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
-        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
-            pointer = ports.pointer.load(name)
-            answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports.pointer.load, name), locks):
-                unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
-                raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
-            if not (isinstance(answer, Swapped) and held_until_now(locks)):
-                logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
-                return None
+        pointer = self._remove(name, wait_seconds)
+        if pointer is None:
+            logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
+            return None
         try:
             return self._cache.version(pointer)
         except IcebergHmsError as error:
             logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
             return None
+
+    def _remove(self, name: TableName, wait_seconds: float, made_of: str | None = None) -> Pointer | None:
+        """Remove a table's row; returns it. None: the name is gone, but it is not proved that this removed the row.
+        made_of: refuse a table that has another metadata location by now (CommitConflict). Raises as `drop`."""
+        ports = self._ports
+        # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
+        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
+            pointer = ports.pointer.load(name)
+            if made_of not in (None, pointer.metadata_location):
+                raise CommitConflict(f"{name} points at {pointer.metadata_location} by now")
+            answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
+            if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports.pointer.load, name), locks):
+                unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
+                raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
+            return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None
 
     def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
         """Run an operation, and publish its report with what it used, unless it was already committed."""

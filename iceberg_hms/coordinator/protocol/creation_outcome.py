@@ -91,6 +91,17 @@ class CreationOutcome:
             raise_not_made(answer, unchanged=not perhaps_dropped, what=what)
         return None if new_file and any(self._came_from(each, location) for each in found) else found[0]
 
+    def has_another_name(self, name: TableName, location: str, metadata: TableMetadata, *, new_file: bool) -> bool:
+        """Whether a creation made a table that has another name by now, though it has none of this name any more: a
+        metastore that retries inside may make a table again that was renamed meanwhile. new_file: as for `settle`.
+        Raises CommitStateUnknown if that is not known."""
+        found = self._find_by_uuid(metadata, name)
+        if found is not None and not found:
+            return False
+        if found and new_file and any(self._came_from(each, location) for each in found):
+            return True
+        raise perhaps_created(name, f"another table may have its uuid {metadata.uuid}")
+
     def report_if_ours(self, taken: Pointer, change: Change, manifests: Manifests) -> CommitReport:
         """The report of a change that made the table which has its name. Raises AlreadyExists if the table is another;
         CommitStateUnknown if that is not known of a change whose snapshots the table may have, or may have had.
