@@ -157,6 +157,7 @@ class TablePointer(Protocol):
         replaced: TableMetadata,
         *,
         require_cas: bool = False,
+        owns_folder: bool = False,
     ) -> SwapAnswer:
         """Point the row at `location`, with `base.metadata_location` as the expected value. Writes the whole row back
         from `base.table`, with the parameters and columns that `metadata` implies; removes parameters for properties
@@ -164,7 +165,8 @@ class TablePointer(Protocol):
 
         Sends the request once. After Unanswered(atomic=True) the caller may send the same swap again, with
         require_cas: then the driver sends nothing unless the server is proven to compare and swap atomically, and
-        raises CompareAndSwapUnproven. A row that owns another folder than `metadata` names owns none afterwards."""
+        raises CompareAndSwapUnproven. owns_folder: record that the table owns the folder that
+        `metadata` names. Without it a row that owns another folder owns none afterwards."""
         ...
 
     def accepts_writes(self, name: TableName) -> bool | None:

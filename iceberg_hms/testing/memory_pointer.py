@@ -159,6 +159,7 @@ class MemoryTablePointer:
         replaced: TableMetadata,
         *,
         require_cas: bool = False,
+        owns_folder: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
         if require_cas and not self.atomic:
@@ -168,7 +169,12 @@ class MemoryTablePointer:
             if (refusal := self.refusal(base)) is not None:
                 return refusal
             parameters = parameters_for(
-                base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
+                base.parameters,
+                location,
+                metadata,
+                replaced=replaced,
+                max_size=_MAX_PARAMETER_SIZE,
+                owns_folder=owns_folder,
             )
             self.rows[base.name] = replace(base.table, parameters=parameters, location=metadata.location)
             return Swapped()

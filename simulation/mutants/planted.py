@@ -27,11 +27,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "expect-the-current-location",
         "a swap expects the base that it was built on",
         _SWAP_OUTCOME,
-        "                base.pointer, attempt.location, attempt.metadata, base.metadata, "
-        "require_cas=lock.require_cas\n",
-        "                ports.pointer.load(base.pointer.name),\n                attempt.location,\n"
-        "                attempt.metadata,\n                base.metadata,\n"
-        "                require_cas=lock.require_cas,\n",
+        "            return ports.pointer.swap(\n                base.pointer,\n",
+        "            return ports.pointer.swap(\n                ports.pointer.load(base.pointer.name),\n",
     ),
     Mutant(
         "skip-the-reload-under-the-lock",
@@ -163,8 +160,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "resend-on-a-newer-base",
         "a swap that is sent again expects the same base",
         _SWAP_OUTCOME,
-        "            base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True\n",
-        "            self._ports.pointer.load(self.name), attempt.location, attempt.metadata, base.metadata\n",
+        "            base.pointer,\n            attempt.location,\n            attempt.metadata,\n"
+        "            base.metadata,\n            require_cas=True,\n",
+        "            self._ports.pointer.load(self.name),\n            attempt.location,\n"
+        "            attempt.metadata,\n            base.metadata,\n",
     ),
     Mutant(
         "skip-the-metadata-log",

@@ -27,6 +27,7 @@ class CommitAttempt:
     added: the snapshots of commits that add others than their changes' identities name.
     rebased: the commits whose snapshot is on a parent that its client had not seen.
     replaced_lists: clients' lists that no snapshot names once this attempt lands.
+    owns_folder: whether it moves the table to a folder that may be recorded as the table's own.
     """
 
     base: TableVersion
@@ -39,6 +40,7 @@ class CommitAttempt:
     added: Mapping[PendingCommit, tuple[int, ...]] = field(default_factory=dict)
     rebased: frozenset[PendingCommit] = frozenset()
     replaced_lists: Sequence[str] = ()
+    owns_folder: bool = False
 
     @property
     def carried_ids(self) -> Sequence[int]:
@@ -76,9 +78,11 @@ def fence(base: TableVersion, unique: str) -> CommitAttempt:
     return CommitAttempt(base, metadata, location)
 
 
-def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, unique: str) -> CommitAttempt:
+def attempt_of(
+    staging: Staging, metadata: TableMetadata, base: TableVersion, unique: str, *, owns_folder: bool = False
+) -> CommitAttempt:
     """The attempt to swap in what was staged, not written yet. metadata: the running metadata of `staging`, which is
-    not that of the base. unique: makes a file name that was never used before."""
+    not that of the base. unique: makes a file name that was never used before. owns_folder: as `CommitAttempt`."""
     metadata = next_metadata(metadata, base)
     return CommitAttempt(
         base,
@@ -90,6 +94,7 @@ def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, un
         added=dict(staging.added),
         rebased=frozenset(staging.rebased),
         replaced_lists=tuple(staging.replaced_lists),
+        owns_folder=owns_folder,
     )
 
 

@@ -117,7 +117,8 @@ def _build(
         group.outcomes.add(commit, Committed(group.figures.report_already_committed(commit, base, ids, now)))
     if staging.metadata is None or not progress.waiting:
         return
-    attempt = attempt_of(staging, staging.metadata, base, group.ports.runtime.uuid())
+    owns_folder = group.moves.may_own(staging.metadata.location)
+    attempt = attempt_of(staging, staging.metadata, base, group.ports.runtime.uuid(), owns_folder=owns_folder)
     try:
         progress.attempt = write(group.ports, attempt, staging.manifests, group.cache.bounds)
     except Exception:

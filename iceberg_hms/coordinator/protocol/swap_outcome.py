@@ -63,7 +63,12 @@ def send_swap(ports: CommitPorts, attempt: CommitAttempt, lock: HeldLock, overdu
     try:
         with on_caller_timeout(overdue), sending_under([lock]):
             return ports.pointer.swap(
-                base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=lock.require_cas
+                base.pointer,
+                attempt.location,
+                attempt.metadata,
+                base.metadata,
+                require_cas=lock.require_cas,
+                owns_folder=attempt.owns_folder,
             )
     except IcebergHmsError as error:
         # The port raises its own errors only for what happened before anything was sent.
@@ -109,7 +114,12 @@ class TableSwap:
         """As the protocol says."""
         base, attempt = self._attempt.base, self._attempt
         return self._ports.pointer.swap(
-            base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True
+            base.pointer,
+            attempt.location,
+            attempt.metadata,
+            base.metadata,
+            require_cas=True,
+            owns_folder=attempt.owns_folder,
         )
 
     def look(self) -> tuple[str, CommitStatus]:

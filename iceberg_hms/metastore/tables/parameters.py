@@ -78,7 +78,7 @@ def parameters_for(
     replaced: the metadata that the row points at now; its properties that `metadata` lacks are removed.
     max_size: `iceberg.hive.table-property-max-size`, bytes; larger schema, spec, order and summary are left out, never
         stale, and 0 leaves out the snapshot too.
-    owns_folder: of a new table, as `TablePointer.create` has it.
+    owns_folder: as `TablePointer.create` and `swap` have it.
 
     A property that some metastore cannot hold is in the metadata alone, unless the row has it already: the metastore's
     database would refuse the swap, and with it the other changes of its group.

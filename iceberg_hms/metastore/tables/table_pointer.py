@@ -90,13 +90,19 @@ class HmsTablePointer:
         replaced: TableMetadata,
         *,
         require_cas: bool = False,
+        owns_folder: bool = False,
     ) -> SwapAnswer:
         """As the port says. If the server forbids the new columns
         (hive.metastore.disallow.incompatible.col.type.changes) the swap is sent again with the columns that the row
         has: the server had refused before it changed anything."""
         table = copy.copy(base.table)
         table.parameters = parameters_for(
-            base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
+            base.parameters,
+            location,
+            metadata,
+            replaced=replaced,
+            max_size=self._max_parameter_size,
+            owns_folder=owns_folder,
         )
         old_columns = base.table.sd.cols if base.table.sd is not None else []
         cols = self._rows.columns(metadata.schema, old_columns)

@@ -383,6 +383,9 @@ def a_table_owns_the_folder_that_it_was_made_in(pointer: TablePointer, place: Pl
     expect_equal(pointer.swap(base, place.file(2), other, mine), Swapped(), "move")
     base = pointer.load(there)
     expect_equal((base.owns_folder, OWNED_FOLDER in base.parameters), (False, False), "owns_folder after a move")
+    expect_equal(pointer.swap(base, place.file(3), mine, other, owns_folder=True), Swapped(), "move to a free folder")
+    base = pointer.load(there)
+    expect_equal((base.owns_folder, base.parameters.get(OWNED_FOLDER)), (True, mine.location), "owns_folder there")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -67,8 +67,11 @@ def test_all_folders_of_a_group_are_looked_up_before_its_lock_and_once(harness: 
         append("file:/a", snapshot_id=1), move("file:/wh/db/u/"), move("file:/wh/db/v"), move("file:/wh/db/v")
     )
     assert outcomes(harness, commits, TableHints(lock_first=lock_first)) == [Committed] * 4
+    # Once for who must not be there, and once more, with views and Hive's tables, for whether the table owns it.
     assert [(folder, held) for folder, _, held in pointer.searches] == [
         ("file:/wh/db/u", False),
+        ("file:/wh/db/u", False),
+        ("file:/wh/db/v", False),
         ("file:/wh/db/v", False),
     ]
     assert harness.metadata().location == "file:/wh/db/v"
@@ -86,7 +89,7 @@ def test_a_table_that_moved_meanwhile_is_staged_again_without_another_search(har
     harness.lock.acquire = overtaken  # type: ignore[method-assign]
     commits = harness.members(move("file:/wh/db/u"))
     assert outcomes(harness, commits) == [Committed]
-    assert len(pointer.searches) == 1
+    assert len(pointer.searches) == 2
     assert (harness.metadata().location, harness.metadata().properties["by"]) == ("file:/wh/db/u", "another")
 
 
@@ -123,3 +126,29 @@ def test_a_folder_that_nobody_looked_up_is_a_conflict_and_no_search(harness: Har
     with pytest.raises(CommitConflict):
         moves.check("file:/wh/db/t")
     assert pointer.searches == []
+
+
+def test_a_table_owns_the_folder_that_it_moves_to_if_that_is_empty(harness: Harness) -> None:
+    assert (
+        outcomes(harness, harness.members(move("file:/wh/db/u"), append("file:/a", snapshot_id=1))) == [Committed] * 2
+    )
+    assert harness.pointer.load(NAME).owns_folder
+    assert outcomes(harness, harness.members(append("file:/b", snapshot_id=2))) == [Committed]
+    assert harness.pointer.load(NAME).owns_folder
+    harness.files.write("file:/wh/db/full/somebodys.parquet", b"rows")
+    assert outcomes(harness, harness.members(move("file:/wh/db/full"))) == [Committed]
+    assert not harness.pointer.load(NAME).owns_folder
+
+
+def test_a_table_moves_into_no_folder_of_a_hive_table_or_around_one(harness: Harness) -> None:
+    harness.pointer.folders["db"] = ["file:/wh/db"]
+    harness.pointer.add_hive_table(TableName("db", "h"), "file:/wh/db/h")
+    assert outcomes(harness, harness.members(move("file:/wh/db/h/inner"))) == [Failed]
+    assert outcomes(harness, harness.members(move("file:/wh"))) == [Failed]
+    assert harness.metadata().location == "file:/wh/db/t"
+
+
+def test_a_table_owns_no_folder_for_whose_search_there_was_no_time(harness: Harness) -> None:
+    watched(harness, seconds=0.6 * SEARCH_SECONDS)
+    assert outcomes(harness, harness.members(move("file:/wh/db/u"))) == [Committed]
+    assert not harness.pointer.load(NAME).owns_folder

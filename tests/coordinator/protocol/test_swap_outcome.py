@@ -37,7 +37,7 @@ class ScriptedPointer:
             raise location
         return Pointer(name, location, None, {}, None)
 
-    def swap(self, base, location, metadata, replaced, *, require_cas=False):
+    def swap(self, base, location, metadata, replaced, *, require_cas=False, owns_folder=False):
         assert require_cas, "a second swap goes out only where compare-and-swap is proven atomic"
         self.sent_again += 1
         self.on_swap()
