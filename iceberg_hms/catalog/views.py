@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_view_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, namespace_folder, new_view_folder
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.request import Client
 from iceberg_hms.changes.view_commit import ViewCommit
 from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.view_operations import LoadedView as LoadedView
-from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations
+from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations, refuse_view_folder
 from iceberg_hms.errors import NoSuchNamespace, NoSuchView
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
@@ -67,7 +67,8 @@ class Views:
         schema, version: as the REST protocol has them in JSON (Schema, ViewVersion); their ids become 0 and 1.
         location: by default `<location of the namespace>/<name>-<random suffix>`. client: its caller owns the view;
         else the setting `user` does.
-        Raises AlreadyExists (also for a table of this name), NoSuchNamespace, InvalidInput."""
+        Raises AlreadyExists (also for a table of this name), NoSuchNamespace, InvalidInput (also for a location that
+        is, contains or lies in that of another table or view)."""
         name = new_view_name(identifier)
         services = self._access.services
         namespace = services.namespaces.load(name.namespace)
@@ -83,6 +84,8 @@ class Views:
         locations = self._locations_of(name, client)
         if locations is not None:
             check_locations(locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
+        if location:
+            refuse_view_folder(services.ports, name, metadata, root=namespace_folder(services, name, namespace))
         owner = (client.caller if client is not None else "") or services.settings.user or None
         return self._operations.create(name, metadata, owner=owner)
 

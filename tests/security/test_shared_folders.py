@@ -11,6 +11,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, creation_of, error_of
+from tests.security.shapes import view_version
 
 TABLES = "/v1/namespaces/db/tables"
 ROOT = "file:///warehouse/db.db"
@@ -245,3 +246,31 @@ def test_of_two_registrations_that_saw_nobody_one_is_taken_back(web: Web, catalo
     assert web("POST", "/v1/namespaces/db/register", body).status_code == 500
     assert (web("HEAD", f"{TABLES}/t").status_code, web("HEAD", f"{TABLES}/u").status_code) == (404, 204)
     assert file in catalog.files.locations()
+
+
+def test_a_view_has_no_folder_of_a_table_or_another_view(web: Web, catalog: ScriptedCatalog) -> None:
+    """Nothing would be deleted for the table any more."""
+    table = create(web, "t")
+    catalog.metastore.folders["db"] = [ROOT]
+    catalog.metastore.add_hive_table(TableName("db", "h"), f"{ROOT}/h")
+    views = "/v1/namespaces/db/views"
+
+    def new_view(name: str, location: str) -> Any:
+        version = {**view_version(1), "timestamp-ms": 1_000}
+        return web("POST", views, {"name": name, "schema": SCHEMA, "view-version": version, "location": location})
+
+    def moved(location: str) -> Any:
+        update = {"action": "set-location", "location": location}
+        return web("POST", f"{views}/v", {"requirements": [], "updates": [update]})
+
+    assert new_view("v", f"{ROOT}/v").status_code == 200
+    for location in (table, f"{table}/metadata", f"{ROOT}/h", f"{ROOT}/v"):
+        assert error_of(new_view("w", location))[:2] == BAD
+    for location in (table, f"{ROOT}/h/deeper", "file:///warehouse"):
+        assert error_of(moved(location))[:2] == BAD
+    assert moved(f"{ROOT}/v/deeper").status_code == 200, "its own folder is no neighbour"
+    file = catalog.views.load("db.v").metadata_location
+    body = {"name": "w", "metadata-location": file}
+    assert error_of(web("POST", "/v1/namespaces/db/register-view", body))[:2] == BAD
+    assert web("DELETE", f"{views}/v").status_code == 204
+    assert web("POST", "/v1/namespaces/db/register-view", body).status_code == 200

@@ -91,7 +91,7 @@ def test_how_a_view_is_locked_is_an_administrators_to_say(tmp_path: Path, key: s
     catalog = ScriptedCatalog()
     catalog.create_namespace("db")
     view = catalog.views.create("db.v", SCHEMA, VERSION)
-    metadata = view.metadata.raw | {"properties": {key: CHANGED[key]}}
+    metadata = view.metadata.raw | {"location": "file:/warehouse/again", "properties": {key: CHANGED[key]}}
     catalog.files.write("file:/warehouse/crafted.metadata.json", orjson.dumps(metadata))
     requests: list[tuple[str, Any]] = [
         (VIEW, commit(setting(**{key: CHANGED[key]}))),

@@ -46,13 +46,14 @@ def overlapping(
     hive: HiveRows,
     root: str | None = None,
     elsewhere: bool = False,
+    for_view: bool = False,
     seconds: float = SEARCH_SECONDS,
 ) -> Iterator[TableFolder]:
     """The tables and views of all databases that share a folder: their own one is this one, lies in it or contains it,
     or their metadata lies in it, or they write files into it. Those of the table's own database come first. One may
     come more than once.
 
-    name: of the table that has or wants the folder, which does not count, except for a view of this name. root: the
+    name: of the table, or with `for_view` of the view, that has or wants the folder, which does not count. root: the
     folder of its database. A table around that would share every folder in it, and does not count. elsewhere: its own
     database is not searched. seconds: how long that may take. Raises InvalidInput for a folder that is no location,
     MetastoreUnavailable when time runs out, MetastoreError."""
@@ -76,7 +77,7 @@ def overlapping(
     databases = [*own, *others]
     for database in databases:
         for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=left()):
-            shared = None if row.name == name and not row.is_view else _shared(row, wanted, around, real_path)
+            shared = None if row.name == name and row.is_view == for_view else _shared(row, wanted, around, real_path)
             if shared is not None:
                 yield TableFolder(row.name, shared)
     for database in _read_whole(ports, databases, wanted, hive, left):
@@ -177,12 +178,16 @@ def is_known_to_be_free(
     hive: HiveRows,
     root: str | None,
     elsewhere: bool = False,
+    for_view: bool = False,
     seconds: float = SEARCH_SECONDS,
 ) -> bool:
     """Whether no other table or view shares a folder (`overlapping`); False if there was no time to see. Raises
     InvalidInput if one does."""
+    others = overlapping(
+        ports, name, folder, hive=hive, root=root, elsewhere=elsewhere, for_view=for_view, seconds=seconds
+    )
     try:
-        for other in overlapping(ports, name, folder, hive=hive, root=root, elsewhere=elsewhere, seconds=seconds):
+        for other in others:
             raise shared_folder(folder, other.name)
     except MetastoreUnavailable as error:
         logger.info("%s gets the folder %s, and others may have it too: %s", name, folder, error.message)

@@ -26,6 +26,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointe
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, is_known_to_be_free
 from iceberg_hms.coordinator.protocol.metadata_cache import read_patiently
 from iceberg_hms.coordinator.protocol.operation_requests import (
     is_gone,
@@ -128,6 +129,7 @@ class ViewOperations:
         metadata = self._registered(name, location, guard)
         if check is not None:
             check(metadata)
+        refuse_view_folder(self._ports, name, metadata, root=above(metadata.location))
         answer = send(lambda: self.pointer.create(name, location, metadata, owner))
         self._settle_creation(answer, name, location, metadata, is_new=False)
         return LoadedView(name, location, metadata)
@@ -143,8 +145,11 @@ class ViewOperations:
         def commit() -> LoadedView:
             try:
                 base = self._base(name)
-                if self._replay(change, base, locations) is base.metadata:
+                metadata = self._replay(change, base, locations)
+                if metadata is base.metadata:
                     return base.view
+                if metadata.location != base.metadata.location:
+                    refuse_view_folder(self._ports, name, metadata)
                 return retry_with_full_lease(lambda use: self._commit(name, change, wait_seconds, locations, use))
             except IcebergHmsError as error:
                 # Whatever was sent is proved not to be made, unless this says that it is unknown.
@@ -357,6 +362,12 @@ def check_locations(guard: LocationGuard, base: ViewMetadata | None, new: ViewMe
     if path and (base is None or base.properties.get(METADATA_PATH) != path):
         guard.check_folder(path, METADATA_PATH)
     guard.check_folder(view_file.folder(new), "the folder of the view's metadata")
+
+
+def refuse_view_folder(ports: CommitPorts, name: TableName, metadata: ViewMetadata, root: str | None = None) -> None:
+    """Raises InvalidInput if the folder of a view is, contains or lies in that of another table or view, Hive's too, as
+    far as one is found in time. root: a folder around which they do not count. Raises MetastoreError."""
+    is_known_to_be_free(ports, name, metadata.location, hive=HiveRows.NEAR, root=root, for_view=True)
 
 
 def _taken(name: TableName, holder: str) -> AlreadyExists:
