@@ -50,8 +50,9 @@ class RestSettings:
     rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port on which `serve` listens; 0: any free one.")
     rest_allowed_locations: str = text(
         "rest.allowed-locations",
-        "Folders outside of the warehouse in which REST clients of every namespace may have tables, namespaces and "
-        "metadata files, separated by commas.",
+        "Folders outside of the warehouse in which REST clients may have tables, namespaces and metadata files, "
+        "separated by commas. A folder is for every namespace, or for those that stand behind it: "
+        "`s3://lake/sales[sales marketing_*]`.",
     )
     rest_locations: str = text(
         "rest.locations",

@@ -24,6 +24,7 @@ GOOD = {
     "setting.py": "from iceberg_hms import errors\n",
     "clock.py": "import time\n",
     "caller_left.py": "from iceberg_hms import errors\n",
+    "name_pattern.py": "",
     "work_owner.py": "",
     "errors.py": "",
     "format/json_fields.py": "from iceberg_hms import errors\n",

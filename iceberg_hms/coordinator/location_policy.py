@@ -27,13 +27,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.placement import Folders, Placement, overlaps_another, spellings, without_links
+from iceberg_hms.coordinator.placement import (
+    Folders,
+    Grant,
+    Placement,
+    is_granted,
+    overlaps_another,
+    spellings,
+    without_links,
+)
 from iceberg_hms.coordinator.ports import Files, Pointer
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, LocationNotAllowed
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES, new_locations
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.name_pattern import NamePattern
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +51,9 @@ logger = logging.getLogger(__name__)
 _ODD: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\\?#;]|(?:^|[/:])\.\.?(?:/|$)|%(?:2[eEfF5]|3[bBfF]|23|5[cC]|[01][0-9a-fA-F]|7[fF])"
 )
+#: An entry of `rest.allowed-locations` that is for some namespaces alone, and a pattern of their names.
+_GRANT: Final = re.compile(r"(?P<folder>[^\[\]]*)\[(?P<names>[^\[\]]*)\]")
+_NAMES: Final = re.compile(r"[a-z0-9_*]{1,128}")
 #: What names a folder; everything else names a file.
 _FOLDERS: Final = frozenset({"location", *LOCATION_PROPERTIES})
 #: How much of a refused location is logged.
@@ -59,11 +71,12 @@ STRICT: Final = "strict"
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """text: as it was configured or is in the metastore, with a slash at its end."""
+    """text: as it was configured or is in the metastore, with a slash at its end. namespaces: as `Grant` has them."""
 
     location: Location
     text: str
     is_warehouse: bool = False
+    namespaces: Sequence[NamePattern] = ()
 
 
 class LocationPolicy:
@@ -79,9 +92,11 @@ class LocationPolicy:
         self._namespaces = namespaces
         self.configured = tuple(_configured(settings))
         self._real_roots = self._resolved()
-        #: Those that an operator has opened to all namespaces.
         self._granted = tuple(
-            root for each in self.configured if not each.is_warehouse for root in self._spellings(each.location)
+            Grant(spelling, each.namespaces)
+            for each in self.configured
+            if not each.is_warehouse
+            for spelling in self._spellings(each.location)
         )
         self._warehouse = tuple(
             root for each in self.configured if each.is_warehouse for root in self._spellings(each.location)
@@ -112,10 +127,12 @@ class LocationPolicy:
         what = "the namespace's location"
         self.guard().check_folder(location, what)
         folders = self._namespaces()
-        if any(
-            overlaps_another(folders, namespace, each, self._warehouse) for each in self._spellings(_parsed(location))
-        ):
-            raise LocationNotAllowed(what, "must be, contain and lie in no folder of another namespace")
+        for each in self._spellings(_parsed(location)):
+            if overlaps_another(folders, namespace, each, self._warehouse):
+                raise LocationNotAllowed(what, "must be, contain and lie in no folder of another namespace")
+            in_warehouse = any(contains(root, each) for root in self._warehouse)
+            if not in_warehouse and not is_granted(self._granted, namespace, each):
+                raise LocationNotAllowed(what, "lies in a folder of `rest.allowed-locations` that is for others")
 
     def _spellings(self, location: Location | None) -> Iterable[Location]:
         """A location, and what it is without symbolic links if that is another one."""
@@ -295,16 +312,31 @@ class LocationGuard:
 
 def _configured(settings: Settings) -> Iterable[_Root]:
     named = [("rest.allowed-locations", each.strip()) for each in settings.rest_allowed_locations.split(",")]
-    for key, text in [("warehouse", settings.warehouse), *named]:
-        if not text:
+    for key, entry in [("warehouse", settings.warehouse), *named]:
+        if not entry:
             continue
+        text, namespaces = (entry, ()) if key == "warehouse" else _granted(entry)
         root = _root(text)
         if root is None or _ODD.search(text) or _has_credentials(root.location):
             raise ConfigError(
                 f"`{key}` names {text!r}, which is no plain absolute location",
                 next_step="write it as a scheme and a path without `..`, query and credentials, such as s3://bucket/lake",
             )
-        yield replace(root, is_warehouse=key == "warehouse")
+        yield replace(root, is_warehouse=key == "warehouse", namespaces=namespaces)
+
+
+def _granted(entry: str) -> tuple[str, Sequence[NamePattern]]:
+    """The folder of an entry of `rest.allowed-locations`, and whom it is for: `s3://lake/sales[sales marketing_*]`."""
+    if not set("[]") & set(entry):
+        return entry, ()
+    found = _GRANT.fullmatch(entry)
+    names = [] if found is None else found["names"].lower().split()
+    if found is None or not names or not all(_NAMES.fullmatch(each) for each in names):
+        raise ConfigError(
+            f"`rest.allowed-locations` names no namespaces in {entry!r}",
+            next_step="write them as s3://lake/sales[sales marketing_*], or leave out the brackets for all",
+        )
+    return found["folder"].rstrip(), tuple(NamePattern(each) for each in names)
 
 
 def _has_credentials(location: Location) -> bool:

@@ -6,7 +6,7 @@ that of a namespace (the folder of `default` often holds all others), or one of 
 
     the caller's own namespace      below its folder
     another namespace               if the caller may write there as well
-    `rest.allowed-locations`        for everyone
+    `rest.allowed-locations`        for everyone, or for the namespaces that the setting names
     nobody's                        not at all
 
 Nothing lies at or around the folder of any namespace: it would share the folder of every table in that.
@@ -24,6 +24,7 @@ from typing import Final
 from iceberg_hms.coordinator.ports import CommitPorts, Files
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.name_pattern import NamePattern
 
 #: All namespaces of a warehouse at once. Only a scope for `*` covers it, since no namespace can have this name.
 EVERYWHERE: Final = "*"
@@ -31,6 +32,26 @@ EVERYWHERE: Final = "*"
 _REMEMBERED_SECONDS: Final = 60.0
 #: How long to ask for them.
 _SEARCH_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A folder of `rest.allowed-locations`. namespaces: patterns of those that it is for; none: for all."""
+
+    folder: Location
+    namespaces: Sequence[NamePattern] = ()
+
+    def is_for(self, namespace: str) -> bool:
+        return not self.namespaces or any(each.matches(namespace) for each in self.namespaces)
+
+
+def is_granted(grants: Iterable[Grant], namespace: str, location: Location, depth: int = -1) -> bool:
+    """Whether the innermost of the granted folders in which a location lies is for a namespace. depth: as deep it must
+    be at least."""
+    around = [each for each in grants if contains(each.folder, location) and _depth(each.folder) >= depth]
+    innermost = max((_depth(each.folder) for each in around), default=-1)
+    return any(_depth(each.folder) == innermost and each.is_for(namespace) for each in around)
+
 
 #: Where a namespace's folders are, as they are spelled and without symbolic links.
 Folders = Mapping[str, Sequence[Location]]
@@ -80,12 +101,12 @@ def without_links(files: Files, location: Location) -> Location | None:
 class Placement:
     """What one caller may name for a table or view of `namespace`.
 
-    folders: of all namespaces. granted: the folders of `rest.allowed-locations`. may_write: whether the caller may
+    folders: of all namespaces. granted: by `rest.allowed-locations`. may_write: whether the caller may
     write in a namespace, `EVERYWHERE` among them. kept: folders that the table has already, where it stays.
     """
 
     folders: Callable[[], Folders]
-    granted: Sequence[Location]
+    granted: Sequence[Grant]
     namespace: str
     may_write: Callable[[str], bool]
     kept: Callable[[], Iterable[Location]] = tuple
@@ -98,7 +119,7 @@ class Placement:
         if any(contains(location, folder) for each in folders.values() for folder in each):
             return False
         depth, owners = _innermost(folders, location)
-        if any(contains(each, location) and _depth(each) >= depth for each in self.granted):
+        if is_granted(self.granted, self.namespace, location, depth):
             return True
         return any(owner == self.namespace or self.may_write(owner) for owner in owners)
 

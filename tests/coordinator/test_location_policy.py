@@ -65,6 +65,29 @@ def test_an_odd_root_is_refused_at_the_start(text: str, key: str) -> None:
         LocationPolicy(Settings.load({key: text}, environ={}), MemoryFiles())
 
 
+@pytest.mark.parametrize(
+    "text", ["s3://lake/x[]", "s3://lake/x[sales,", "s3://lake/x[a/b]", "[sales]", "s3://lake[a][b]"]
+)
+def test_an_odd_grant_is_refused_at_the_start(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"rest\.allowed-locations"):
+        LocationPolicy(Settings.load({"rest.allowed-locations": text}, environ={}), MemoryFiles())
+
+
+def test_a_folder_that_is_granted_to_some_namespaces_is_for_no_other() -> None:
+    made = policy("s3://lake/sales [Sales marketing_*], s3://shared")
+    for namespace, location in [
+        ("sales", "s3://lake/sales/db"),
+        ("marketing_eu", "s3://lake/sales/db"),
+        ("x", "s3://shared/x"),
+    ]:
+        made.check_namespace(namespace, location)
+    with pytest.raises(LocationNotAllowed, match="is for others"):
+        made.check_namespace("x", "s3://lake/sales/db")
+    placed = made.placement("x", {"x"}.__contains__, None)
+    assert not placed.allows(parse("s3://lake/sales/t"))
+    assert made.placement("sales", {"sales"}.__contains__, None).allows(parse("s3://lake/sales/t"))
+
+
 def test_a_container_of_azure_is_a_root() -> None:
     guard = policy("abfss://lake@account.dfs.core.windows.net/w").guard()
     assert allows(guard, "abfs://lake@account.dfs.core.windows.net/w/t")

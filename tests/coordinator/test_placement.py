@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.placement import EVERYWHERE, NamespaceFolders, Placement, overlaps_another
+from iceberg_hms.coordinator.placement import (
+    EVERYWHERE,
+    Grant,
+    NamespaceFolders,
+    Placement,
+    is_granted,
+    overlaps_another,
+)
 from iceberg_hms.format.locations import parse
+from iceberg_hms.name_pattern import NamePattern
 from iceberg_hms.storage.files import PyArrowFiles
 from tests.coordinator.harness import Harness
 
@@ -24,7 +32,7 @@ FOLDERS = {
 def placed(location: str, *others: str, granted: tuple[str, ...] = (), kept: tuple[str, ...] = ()) -> bool:
     """Whether a caller may put something there who may write in `a` and in these."""
     folders = {name: [parse(each) for each in found] for name, found in FOLDERS.items()}
-    grants, stays = [parse(each) for each in granted], [parse(each) for each in kept]
+    grants, stays = [Grant(parse(each)) for each in granted], [parse(each) for each in kept]
     return Placement(lambda: folders, grants, "a", {"a", *others}.__contains__, lambda: stays).allows(parse(location))
 
 
@@ -70,6 +78,29 @@ def test_a_place_is_that_of_the_innermost_namespace_around_it(location: str, own
 )
 def test_a_folder_of_the_settings_is_open_but_for_namespaces_in_it(granted: str, location: str, is_open: bool) -> None:
     assert placed(location, granted=(granted,)) == is_open
+
+
+@pytest.mark.parametrize(
+    ("namespace", "location", "is_open"),
+    [
+        ("sales", "s3://lake/sales/t", True),
+        ("market_x", "s3://lake/sales/t", True),
+        ("market", "s3://lake/sales/t", False),
+        ("other", "s3://lake/t", True),
+        ("sales", "s3://lake/sales/inner/t", False),
+        ("inner", "s3://lake/sales/inner/t", True),
+        ("inner", "s3://elsewhere/t", False),
+    ],
+)
+def test_of_granted_folders_the_innermost_says_whom_it_is_for(namespace: str, location: str, is_open: bool) -> None:
+    sales = (NamePattern("sales"), NamePattern("market_*"))
+    grants = [
+        Grant(parse("s3://lake/")),
+        Grant(parse("s3://lake/sales"), sales),
+        Grant(parse("s3://lake/sales/inner"), (NamePattern("inner"),)),
+    ]
+    assert is_granted(grants, namespace, parse(location)) == is_open
+    assert is_granted(reversed(grants), namespace, parse(location)) == is_open
 
 
 def test_what_a_table_has_already_it_keeps() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from iceberg_hms.rest.access.scopes import Level
@@ -101,7 +102,8 @@ def catalog() -> ScriptedCatalog:
     found.create_table(("hr", "salaries"), SCHEMA)
     view = found.views.create(("sales", "open_orders"), SCHEMA, VERSION)
     found.views.create(("hr", "high_salaries"), SCHEMA, VERSION)
-    found.files.write("file:/warehouse/copied-view", found.files.read(view.metadata_location))
+    copied = view.metadata.raw | {"location": "file:/warehouse/sales.db/copied-view"}
+    found.files.write("file:/warehouse/copied-view", orjson.dumps(copied))
     moved = table.metadata.replace(location="file:/warehouse/sales.db/copied")
     found.files.write("file:/warehouse/copied", moved.to_bytes())
     found.calls.clear()

@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import Final
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.name_pattern import NamePattern
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 #: How many scopes a caller may have: each request may compare its namespace with all of them.
@@ -42,31 +43,6 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-class _Pattern:
-    """Text with `*` for any characters."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, text: str) -> None:
-        self._parts = text.split("*")
-
-    def matches(self, name: str) -> bool:
-        """In linear time, whatever the pattern: names come from clients."""
-        first, *middle = self._parts
-        if not middle:
-            return name == first
-        last = middle.pop()
-        if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
-            return False
-        at, end = len(first), len(name) - len(last)
-        for part in middle:
-            at = name.find(part, at, end)
-            if at < 0:
-                return False
-            at += len(part)
-        return True
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A level in the namespaces that match `pattern`: `namespaces`, or `warehouses/namespaces`. Raises InvalidInput for
@@ -74,8 +50,8 @@ class Scope:
 
     level: Level
     pattern: str
-    _warehouse: _Pattern = field(init=False, repr=False, compare=False)
-    _namespace: _Pattern = field(init=False, repr=False, compare=False)
+    _warehouse: NamePattern = field(init=False, repr=False, compare=False)
+    _namespace: NamePattern = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Scopes are for whole namespaces: `sales.*` says the same as `sales`.
@@ -88,8 +64,8 @@ class Scope:
         pattern = pattern.removeprefix(f"{DEFAULT_WAREHOUSE}/")
         warehouse, _, namespace = pattern.rpartition("/")
         object.__setattr__(self, "pattern", pattern)
-        object.__setattr__(self, "_warehouse", _Pattern(warehouse or DEFAULT_WAREHOUSE))
-        object.__setattr__(self, "_namespace", _Pattern(namespace))
+        object.__setattr__(self, "_warehouse", NamePattern(warehouse or DEFAULT_WAREHOUSE))
+        object.__setattr__(self, "_namespace", NamePattern(namespace))
 
     def covers(self, level: Level, namespace: str, warehouse: str = DEFAULT_WAREHOUSE) -> bool:
         """Whether it permits what needs `level` in a namespace of a warehouse, given in lower case."""
