@@ -61,6 +61,7 @@ FOR_USERS = ("iceberg_hms/catalog/operations/", "iceberg_hms/catalog/transaction
 CALLED_ELSEWHERE = {
     "refresh": "users of the Python API",
     "AGENT_INFO_MAX": "tests: the metastore's column has that many characters",
+    "prepare": "logging's QueueHandler",
     "readAll": "Thrift",
     "cstringio_buf": "Thrift's C code",
     "cstringio_refill": "Thrift's C code",

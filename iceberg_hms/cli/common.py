@@ -17,6 +17,7 @@ import typer
 
 from iceberg_hms import errors
 from iceberg_hms.cli.lifetime import Lifetime
+from iceberg_hms.cli.logs import RECORD, LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
 
@@ -271,7 +272,9 @@ def one_line(text: str) -> str:
 def log_to_stderr(*, debug: bool) -> None:
     """Log to stderr: warnings and errors of all libraries, and our own messages from INFO on; with `debug` from
     DEBUG."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter(RECORD))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("iceberg_hms").setLevel(logging.DEBUG if debug else logging.INFO)
 
 

@@ -1,4 +1,8 @@
-"""The log of a server, which never blocks it.
+"""The log: no text of a client breaks out of its line, and no server waits for it.
+
+A location, a name or an error that a client chose is in many records, and may hold a line that looks like one of the
+audit trail. So the formatter escapes what ends a line or steers a terminal. A stack trace keeps its lines, which people
+must read; each begins with a tab, as no record does, and log shippers take such lines for a record's continuation.
 
 A write to a pipe that nobody reads blocks the writer, and the worker of a table's queue logs a line for each commit. So
 a server hands its lines to a thread of its own, which drops and counts the lines that it cannot write. The audit trail
@@ -18,6 +22,7 @@ from logging.handlers import QueueHandler, WatchedFileHandler
 from queue import SimpleQueue
 from typing import Final
 
+from iceberg_hms.cli.output import printable
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.audit import LOGGER as AUDIT_LOGGER
 
@@ -28,11 +33,26 @@ LINES_MAX: Final = 10_000
 BATCH_SECONDS: Final = 0.02
 #: How long the end of a server waits for its last lines.
 END_SECONDS: Final = 2.0
+#: What a record has on stderr and in files for people.
+RECORD: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 logger = logging.getLogger(__name__)
 
 #: None: there are no more lines.
 _Lines = SimpleQueue[logging.LogRecord | None]
+
+
+class LineFormatter(logging.Formatter):
+    """One line for a record, without control characters, and the lines of its stack trace, which begin with a tab."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
+        """What comes before the trace."""
+        return printable(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines."""
+        line, *trace = super().format(record).split("\n")
+        return "\n\t".join((line, *map(printable, trace)))
 
 
 class _DroppingHandler(QueueHandler):
@@ -44,10 +64,10 @@ class _DroppingHandler(QueueHandler):
         self.dropped = 0
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The record with its text made, since the arguments may change. No other handler gets it."""
-        if record.exc_info or record.exc_text or record.stack_info:
-            return super().prepare(record)  # type: ignore[no-any-return]
+        """The record with its texts made, since what they are made of may change. No other handler gets it."""
         record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -115,12 +135,14 @@ class _AuditFile(WatchedFileHandler):
 
 def _audit_file(path: str) -> logging.Handler:
     try:
-        return _AuditFile(path, encoding="utf-8")
+        file = _AuditFile(path, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write the audit trail to {path}: {error.strerror}",
             next_step="name a file that this user can write",
         ) from error
+    file.setFormatter(LineFormatter())
+    return file
 
 
 def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence[logging.Handler]) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from iceberg_hms.cli import common
 from iceberg_hms.cli.demo.stage import DemoFolder, Stage
+from iceberg_hms.cli.logs import RECORD, LineFormatter
 
 _FOLDER: Final = Path("build") / "demo"
 
@@ -56,6 +57,6 @@ def play_scenes(stage: Stage) -> None:
 
 def _log_to(file: Path) -> None:
     """Send the logs of all libraries to a file, so that the screen shows the demo alone."""
-    logging.basicConfig(
-        filename=file, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    handler = logging.FileHandler(file)
+    handler.setFormatter(LineFormatter(RECORD))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
