@@ -10,44 +10,40 @@ all are alike. No client can forge a line or make it long (`log_lines`).
 
 from __future__ import annotations
 
-import logging
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.rest.access.audit import AuditEntry
-from iceberg_hms.rest.log_lines import cut, json_line, time_of
+from iceberg_hms.rest.log_lines import JsonLog
 
 LOGGER: Final = "iceberg_hms.access"
 
 
 class AccessLog:
-    """Writes the lines. enabled: whether it does. several_warehouses: lines name the warehouse."""
+    """Writes the lines. enabled: whether it does."""
 
-    def __init__(self, clock: Clock, *, enabled: bool, several_warehouses: bool = False) -> None:
-        self._clock = clock
-        self._logger = logging.getLogger(LOGGER)
+    def __init__(self, clock: Clock, *, enabled: bool) -> None:
+        self._log = JsonLog(LOGGER, clock)
         self._enabled = enabled
-        self._several_warehouses = several_warehouses
 
     def write(
         self, entry: AuditEntry, method: str, path: str, status: int, response: Response | None, seconds: float
     ) -> None:
         """Write the line of a request that has ended. response: None if there was none."""
-        if not self._enabled or not self._logger.isEnabledFor(logging.INFO):
+        if not self._enabled or not self._log.wants():
             return
-        line: dict[str, Any] = {
-            "time": time_of(self._clock),
-            "request": entry.request_id,
-            "peer": cut(entry.peer),
-            "caller": None if entry.caller is None else entry.caller.name,
-            "method": cut(method),
-            "path": cut(path),
-            "status": status,
-            "bytes": 0 if response is None or method == "HEAD" else len(response.body),
-            "ms": round(seconds * 1000, 1),
-        }
-        if self._several_warehouses:
-            line["warehouse"] = entry.target.warehouse
-        self._logger.info("%s", json_line(line))
+        self._log.write(
+            {
+                "request": entry.request_id,
+                "peer": entry.peer,
+                "caller": None if entry.caller is None else entry.caller.name,
+                "method": method,
+                "path": path,
+                "status": status,
+                "bytes": 0 if response is None or method == "HEAD" else len(response.body),
+                "ms": round(seconds * 1000, 1),
+                "warehouse": entry.target.warehouse,
+            }
+        )

@@ -138,10 +138,7 @@ class App:
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context, self.health))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         self._failures = FailureLog(context.clock)
-        several = len(contexts) > 1
-        self._access_log = AccessLog(
-            context.clock, enabled=context.settings.rest_access_log, several_warehouses=several
-        )
+        self._access_log = AccessLog(context.clock, enabled=context.settings.rest_access_log)
         hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
         self._browsers = BrowserCheck(hosts) if isinstance(context.access, Everyone) else None
 
@@ -259,6 +256,7 @@ class App:
             context.read_threads.close()
             context.write_threads.close()
         self._failures.flush()
+        self._trail.flush()
         await send({"type": "lifespan.shutdown.complete"})
 
 

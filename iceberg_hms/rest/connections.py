@@ -9,12 +9,12 @@ import asyncio
 import ipaddress
 import itertools
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from iceberg_hms.config import Settings
 from iceberg_hms.rest.counters import Counters
+from iceberg_hms.rest.log_lines import LineLimit
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Connections:
         self._counters = counters
         self._all: set[ClientConnection] = set()
         self._peers: dict[str, _Peer] = {}
-        self._log = BoundedLog()
+        self._limit = LineLimit(1, LOG_SECONDS, _tell_more)
         self._order = itertools.count()
         self._sweep_seconds = min(
             max(min(limits.header_seconds, limits.idle_seconds, limits.send_seconds) / 4, _SWEEP_SECONDS[0]),
@@ -145,7 +145,8 @@ class Connections:
     def closed(self, reason: str, peer: str, loop: asyncio.AbstractEventLoop) -> None:
         """Count a connection that the server closed or refused, and log it at a bounded rate."""
         self._counters.connection_closed(reason)
-        self._log.warn(reason, peer, loop.time())
+        if self._limit.has_room(reason, None, loop.time()):
+            logger.warning("closed a connection of %s: %s", peer, reason)
 
     def _make_room(self, peer: _Peer, reason: str, loop: asyncio.AbstractEventLoop) -> bool:
         connection = next(iter(peer.idle), None)
@@ -164,23 +165,8 @@ class Connections:
             loop.call_later(self._sweep_seconds, self._sweep, loop)
 
 
-class BoundedLog:
-    """Logs closed connections: for each reason one line in `LOG_SECONDS`, with the number since the last one."""
-
-    def __init__(self, emit: Callable[..., None] = logger.warning) -> None:
-        self._emit = emit
-        self._next: dict[str, float] = {}
-        self._unlogged: dict[str, int] = {}
-
-    def warn(self, reason: str, peer: str, now: float) -> None:
-        """One more connection was closed or refused. reason: one of few. now: seconds."""
-        count = self._unlogged.get(reason, 0) + 1
-        if now < self._next.get(reason, now):
-            self._unlogged[reason] = count
-            return
-        self._next[reason] = now + LOG_SECONDS
-        self._unlogged[reason] = 0
-        self._emit("closed %d connection(s) for this reason: %s; the last one was of %s", count, reason, peer)
+def _tell_more(reason: str, _caller: str | None, left_out: int) -> None:
+    logger.warning("closed %d more connection(s): %s", left_out, reason)
 
 
 def peer_of(host: str | None) -> str:

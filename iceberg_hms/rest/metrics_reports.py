@@ -9,7 +9,6 @@ accepted as it is, and nobody asks the metastore whether the table exists.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +20,7 @@ from iceberg_hms.clock import Clock
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.rest.dispatch import RestRequest
-from iceberg_hms.rest.log_lines import cut, json_line, time_of
+from iceberg_hms.rest.log_lines import JsonLog, cut
 from iceberg_hms.rest.payloads import Fields, parse_object, single_level_table
 from iceberg_hms.rest.responses import no_content
 
@@ -136,14 +135,11 @@ _CHECKS: Final[Mapping[str, Mapping[str, _Check]]] = {
 
 
 def _log(report: MetricsReport, clock: Clock) -> None:
-    line = {
-        "time": time_of(clock),
-        "request": report.request_id,
-        "caller": report.caller,
-        "table": [cut(report.table.namespace), cut(report.table.name)],
-    }
+    table = [report.table.namespace, report.table.name]
+    fields = {"request": report.request_id, "caller": report.caller, "table": table}
     kept = {name: report.fields[name] for name in (_TYPE, *_CHECKS.get(report.type, ())) if name not in _LONG}
     kept = {name: cut(value) if isinstance(value, str) else value for name, value in kept.items()}
+    log = JsonLog(LOGGER, clock)
     for part in (
         {"report": report.fields},
         {"report": kept, "left_out": "what makes it long"},
@@ -151,6 +147,5 @@ def _log(report: MetricsReport, clock: Clock) -> None:
     ):
         # JSON in very many levels is accepted, and cannot be written with the standard library.
         with contextlib.suppress(RecursionError):
-            if len(text := json_line({**line, **part})) <= LOGGED_MAX:
-                logging.getLogger(LOGGER).info("%s", text)
+            if log.write(fields, most=LOGGED_MAX, **part):
                 return

@@ -140,10 +140,10 @@ def test_a_log_that_wants_no_lines_gets_none(web: Web, caplog: pytest.LogCapture
     assert written(caplog) == []
 
 
-def test_the_lines_of_a_server_of_several_warehouses_name_theirs(
+def test_a_line_names_a_warehouse_that_is_not_the_default_one(
     catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture
 ) -> None:
     web = Web(create_app(catalog, settings=catalog.settings, warehouses={"sales": ScriptedCatalog()}))
     for path in ("/v1/sales/namespaces", "/v1/namespaces"):
         assert web("GET", path).status_code == 200
-    assert [line["warehouse"] for line in written(lines)] == ["sales", "default"]
+    assert [line.get("warehouse") for line in written(lines)] == ["sales", None]

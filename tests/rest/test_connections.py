@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.rest.connections import OTHER_FILES, BoundedLog, ConnectionLimits, Connections, peer_of
+from iceberg_hms.rest.connections import OTHER_FILES, ConnectionLimits, Connections, peer_of
 from iceberg_hms.rest.counters import Counters
 
 
@@ -96,17 +96,24 @@ def test_the_sweep_asks_every_connection_as_long_as_there_are_some() -> None:
     asyncio.run(scene())
 
 
-def test_each_reason_is_logged_once_in_a_while_with_what_was_left_out() -> None:
-    lines: list[str] = []
-    log = BoundedLog(lambda text, *values: lines.append(text % values))
-    for now in (0.0, 1.0, 2.0):
-        log.warn("idle", "10.0.0.1", now)
-    log.warn("malformed HTTP", "10.0.0.2", 2.0)
-    log.warn("idle", "10.0.0.3", 10.0)
-    assert lines == [
-        "closed 1 connection(s) for this reason: idle; the last one was of 10.0.0.1",
-        "closed 1 connection(s) for this reason: malformed HTTP; the last one was of 10.0.0.2",
-        "closed 3 connection(s) for this reason: idle; the last one was of 10.0.0.3",
+def test_each_reason_is_logged_once_in_a_while_with_what_was_left_out(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iceberg_hms.rest.connections.LOG_SECONDS", 0.01)
+
+    async def scene() -> None:
+        loop, all_ = asyncio.get_running_loop(), Connections(limits(1, 1), Counters())
+        for reason, peer in (("idle", "10.0.0.1"), ("idle", "10.0.0.2"), ("malformed HTTP", "10.0.0.3")):
+            all_.closed(reason, peer, loop)
+        async with asyncio.timeout(30):
+            while len(caplog.messages) < 3:
+                await asyncio.sleep(0)
+
+    asyncio.run(scene())
+    assert caplog.messages == [
+        "closed a connection of 10.0.0.1: idle",
+        "closed a connection of 10.0.0.3: malformed HTTP",
+        "closed 1 more connection(s): idle",
     ]
 
 

@@ -23,7 +23,8 @@ from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import AccessTarget, Action
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.failure_log import LINES_MAX, LOGGER, ROOMS_MAX, WINDOW_SECONDS, FailureLog
+from iceberg_hms.rest.failure_log import LINES_MAX, LOGGER, WINDOW_SECONDS, FailureLog
+from iceberg_hms.rest.log_lines import KEYS_MAX
 from tests.rest.fakes import ScriptedCatalog, Web
 from tests.security.callers import ByHand
 
@@ -140,17 +141,18 @@ def test_very_many_callers_share_lines(lines: pytest.LogCaptureFixture) -> None:
     conflict = RequirementFailed("x", "y")
 
     async def storm() -> None:
-        for number in range(3 * ROOMS_MAX):
+        for number in range(3 * KEYS_MAX):
             log.write(failed(conflict, f"caller-{number}"), "POST", "/", 409)
 
     asyncio.run(storm())
-    assert len(written(lines)) == ROOMS_MAX + LINES_MAX
+    assert len(written(lines)) == KEYS_MAX + LINES_MAX
     clock.seconds += WINDOW_SECONDS
+    log.flush()
     lines.clear()
-    for number in range(ROOMS_MAX // 4):
+    for number in range(KEYS_MAX // 4):
         log.write(failed(conflict, f"caller-{number}"), "POST", "/", 409)
         log.write(failed(conflict, f"new-{number}"), "POST", "/", 409)
-    assert len(written(lines)) == ROOMS_MAX // 2
+    assert len(written(lines)) == KEYS_MAX // 2
 
 
 def test_a_slow_trickle_is_written_whole(lines: pytest.LogCaptureFixture) -> None:

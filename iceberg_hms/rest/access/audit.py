@@ -5,7 +5,7 @@ r"""The audit trail: one line of JSON for each change and each refusal, on the l
 
 outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. No client can forge a
 line or make one long (`log_lines`). Strangers cannot fill the log either: it has so many of their refusals a second,
-and the number of the others.
+and then a line with the number of the others (`left_out`).
 
 What the server deletes on behalf of a table gets a line too, by path (`action` is `delete-files`): at most 1,000 files.
 """
@@ -13,7 +13,6 @@ What the server deletes on behalf of a table gets a line too, by path (`action` 
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,7 @@ from typing import Any, Final
 from iceberg_hms.clock import Clock
 from iceberg_hms.rest.access.authorization import CATALOG, AccessTarget, Action
 from iceberg_hms.rest.access.scopes import Caller
-from iceberg_hms.rest.log_lines import cut, json_line, time_of
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.log_lines import JsonLog, LineLimit, cut
 
 LOGGER: Final = "iceberg_hms.audit"
 #: How much of a deleted file's path a line has: as much as a metastore holds.
@@ -77,6 +75,17 @@ class AuditEntry:
     details: dict[str, str | list[str]] = field(default_factory=dict)
     error: Exception | None = None
 
+    def fields(self, method: str, path: str) -> dict[str, Any]:
+        """What a line has of the request. path: of its URL."""
+        return {
+            "request": self.request_id,
+            "caller": None if self.caller is None else self.caller.name,
+            "peer": self.peer,
+            "action": self.action or f"{method} {path}",
+            "object": self.target.names,
+            "warehouse": self.target.warehouse,
+        }
+
 
 class RequestIds:
     """Ids of requests: one random part for the process, and a number. A random id for each request would be a call of
@@ -94,78 +103,57 @@ class RequestIds:
 
 
 class AuditTrail:
-    """Writes the lines. Only the event loop calls it."""
+    """Writes the lines of requests. Only the event loop calls it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._logger = logging.getLogger(LOGGER)
-        self._second = 0.0
-        self._strangers = 0
-        self._unlogged = 0
+        self._log = JsonLog(LOGGER, clock)
+        self._strangers = LineLimit(STRANGERS_PER_SECOND, 1.0, self._tell)
 
     def close(self, entry: AuditEntry, status: int, method: str, path: str) -> None:
         """Write the line of a request that has ended with a status, if it gets one."""
         refused = status in _REFUSALS
         if not refused and (entry.action not in CHANGES or not (entry.begun or 400 <= status < 499)):
             return
-        if not self._logger.isEnabledFor(logging.INFO) or (entry.caller is None and not self._has_room()):
+        if not self._log.wants():
             return
-        line: dict[str, Any] = {
-            "time": time_of(self._clock),
-            "request": entry.request_id,
-            "caller": None if entry.caller is None else entry.caller.name,
-            "peer": cut(entry.peer),
-            "action": entry.action or cut(f"{method} {path}"),
-            "object": [cut(part) for part in entry.target.names],
-            "outcome": _outcome(status),
-            "status": status,
-        }
-        if entry.target.warehouse != DEFAULT_WAREHOUSE:
-            line["warehouse"] = entry.target.warehouse
+        if entry.caller is None and not self._strangers.has_room("refused", None, self._clock.monotonic()):
+            return
+        fields = {**entry.fields(method, path), "outcome": _outcome(status), "status": status}
         if entry.snapshots:
-            line["snapshots"] = list(entry.snapshots[:SNAPSHOTS_MAX])
-        for name, value in entry.details.items():
-            line[name] = cut(value) if isinstance(value, str) else [cut(part) for part in value]
-        if entry.caller is None and self._unlogged:
-            line["unlogged"], self._unlogged = self._unlogged, 0
-        # Not `info`, which looks for the caller's line of code.
-        self._logger.handle(self._logger.makeRecord(LOGGER, logging.INFO, __file__, 0, json_line(line), (), None))
+            fields["snapshots"] = list(entry.snapshots[:SNAPSHOTS_MAX])
+        self._log.write({**fields, **entry.details})
 
-    def _has_room(self) -> bool:
-        now = self._clock.monotonic()
-        if now - self._second >= 1:
-            self._second, self._strangers = now, 0
-        self._strangers += 1
-        if self._strangers <= STRANGERS_PER_SECOND:
-            return True
-        self._unlogged += 1
-        return False
+    def flush(self) -> None:
+        """Say how many lines were left out."""
+        self._strangers.flush()
+
+    def _tell(self, cause: str, caller: str | None, left_out: int) -> None:
+        self._log.write({"caller": caller, "action": None, "outcome": cause, "left_out": left_out})
 
 
 class DeletionTrail:
     """Writes a line for files that were deleted on behalf of a table. Any thread may call it."""
 
     def __init__(self, clock: Clock, warehouse: str) -> None:
-        self._clock = clock
+        self._log = JsonLog(LOGGER, clock)
         self._warehouse = warehouse
-        self._logger = logging.getLogger(LOGGER)
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event, if it is `files-deleted` (`coordinator.ports.EventListener`)."""
-        if event["event"] != "files-deleted" or not self._logger.isEnabledFor(logging.INFO):
+        if event["event"] != "files-deleted" or not self._log.wants():
             return
         table = event["table"]
-        line: dict[str, Any] = {
-            "time": time_of(self._clock),
-            "action": "delete-files",
-            "object": [table.namespace, table.name],
-            "outcome": "done",
-            "why": event["why"],
-            "files": [cut(each, _PATH_MAX) for each in event["locations"]],
-        }
-        if self._warehouse != DEFAULT_WAREHOUSE:
-            line["warehouse"] = self._warehouse
-        self._logger.info("%s", json_line(line))
+        self._log.write(
+            {
+                "action": "delete-files",
+                "object": [table.namespace, table.name],
+                "warehouse": self._warehouse,
+                "outcome": "done",
+                "why": event["why"],
+            },
+            files=[cut(each, _PATH_MAX) for each in event["locations"]],
+        )
 
 
 def _outcome(status: int) -> str:
