@@ -83,7 +83,7 @@ def test_a_row_has_the_owner_times_and_formats_that_java_gives_it(
     assert row.sd.inputFormat == "org.apache.hadoop.mapred.FileInputFormat"
     assert row.sd.serdeInfo.serializationLib == "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
     owned = table_metadata(location + "2", {"hive.metastore.table.owner": "grace"})
-    pointer.create(TableName(namespace, "t2"), "file:/m0", owned, "ada")
+    pointer.create(TableName(namespace, "t2"), "file:/m0", owned, None)
     mine = pointer.load(TableName(namespace, "t2"))
     assert mine.table.owner == "grace"
     assert "hive.metastore.table.owner" not in mine.parameters

@@ -287,7 +287,7 @@ class Catalog:
         schema: an iceberg_hms Schema, a pyarrow Schema, or the spec's JSON.
         partition_spec: None, a PartitionSpec, the spec's JSON, or transforms such as ["day(event_time)", "level"].
         properties: table properties; `format-version` chooses the version (2).
-        client: its caller owns the table; else the setting `user` does.
+        client: its caller owns the table; else the one whom `hive.metastore.table.owner` names, or the setting `user`.
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         name = new_table_name(identifier)
@@ -419,7 +419,8 @@ class Catalog:
         client: Client | None = None,
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
-        file. check: raises to refuse what the file holds. owner: of a new table; "": the setting `user`.
+        file. check: raises to refuse what the file holds. owner: of a new table; "": as its properties say, else the
+        setting `user`.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_table_name(identifier)
         guard = self._guard(name, self.services.namespaces.load(name.namespace), client)
@@ -428,7 +429,7 @@ class Catalog:
             metadata_location,
             guard=guard,
             overwrite=overwrite,
-            owner=owner or self.settings.user or None,
+            owner=owner or None,
             wait_seconds=self._access.wait_seconds(wait_seconds),
             check=check,
         )
@@ -464,7 +465,7 @@ class Catalog:
         return self.services.coordinator.operations.create(
             name,
             change,
-            owner=change.identity.caller or self.settings.user or None,
+            owner=change.identity.caller or None,
             guard=self._guard(name, namespace, client),
             root=namespace.get(NAMESPACE_LOCATION),
             folder_is_free=folder_is_free,

@@ -66,7 +66,7 @@ class Views:
 
         schema, version: as the REST protocol has them in JSON (Schema, ViewVersion); their ids become 0 and 1.
         location: by default `<location of the namespace>/<name>-<random suffix>`. client: its caller owns the view;
-        else the setting `user` does.
+        else the one whom `hive.metastore.table.owner` names, or the setting `user`.
         Raises AlreadyExists (also for a table of this name), NoSuchNamespace, InvalidInput (also for a location that
         is, contains or lies in that of another table or view)."""
         name = new_view_name(identifier)
@@ -86,7 +86,7 @@ class Views:
             check_locations(locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
         if location:
             refuse_view_folder(services.ports, name, metadata, root=namespace_folder(services, name, namespace))
-        owner = (client.caller if client is not None else "") or services.settings.user or None
+        owner = None if client is None else client.caller or None
         return self._operations.create(name, metadata, owner=owner)
 
     def commit(
@@ -133,17 +133,15 @@ class Views:
         wait_seconds: float | None = None,  # noqa: ARG002 - a creation waits for no lock
         check: Callable[[ViewMetadata], None] | None = None,
     ) -> LoadedView:
-        """Make a view of an existing metadata file. owner: of the view; "": the setting `user`. check: raises to refuse
-        what the file holds.
+        """Make a view of an existing metadata file. owner: of the view; "": as its properties say, else the setting
+        `user`. check: raises to refuse what the file holds.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_view_name(identifier)
         services = self._access.services
         namespace = services.namespaces.load(name.namespace)
         locations = self._locations_of(name, client)
         guard = None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
-        return self._operations.register(
-            name, metadata_location, owner=owner or services.settings.user or None, guard=guard, check=check
-        )
+        return self._operations.register(name, metadata_location, owner=owner or None, guard=guard, check=check)
 
     def _locations_of(self, name: TableName, client: Client | None) -> ClientLocations | None:
         return client_locations(self._locations, name, client)

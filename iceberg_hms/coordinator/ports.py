@@ -179,6 +179,7 @@ class TablePointer(Protocol):
     ) -> SwapAnswer:
         """Insert a new row; the metastore refuses a taken name, which is the compare-and-swap. A taken name is
         Refused(conflict=True, AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace).
+        owner: the caller by name; None: the owner that the table's properties name, else the setting `user`.
         owns_folder: record that the table owns its folder."""
         ...
 

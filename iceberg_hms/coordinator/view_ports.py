@@ -38,7 +38,7 @@ class ViewPointer(Protocol):
 
     def create(self, name: TableName, location: str, metadata: ViewMetadata, owner: str | None) -> SwapAnswer:
         """Insert a new row. A name that a table or view has is Refused(conflict=True, AlreadyExists), a missing
-        database Refused(conflict=False, NoSuchNamespace)."""
+        database Refused(conflict=False, NoSuchNamespace). owner: as for tables."""
         ...
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:

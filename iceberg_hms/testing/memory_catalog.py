@@ -82,6 +82,7 @@ def memory_catalog(
     files = files or MemoryFiles()
     pointer = pointer or MemoryTablePointer(namespaces=())
     loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
+    pointer.user = loaded.user
     namespaces = MemoryNamespaces(pointer)
     events = LoggedEvents()
 

@@ -37,6 +37,7 @@ from iceberg_hms.metastore.tables.parameters import (
     UUID,
     is_iceberg,
     is_iceberg_view,
+    owner_of,
     parameters_for,
 )
 
@@ -83,7 +84,7 @@ class MemoryTablePointer:
     atomic: whether the server is proven to compare and swap atomically; Unanswered carries it. If not, the fake
     makes no swap that must be atomic; the other swaps still compare.
     writes: the answer of `accepts_writes`. folders: of the namespaces that have some.
-    calls: (method, table name), in order.
+    user: owns new rows without another owner. calls: (method, table name), in order.
     """
 
     def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
@@ -96,6 +97,7 @@ class MemoryTablePointer:
         self.look_ups: deque[Callable[[], None]] = deque()
         self.atomic = True
         self.writes: bool | None = True
+        self.user = ""
         self.calls: list[tuple[str, TableName]] = []
         self._delayed: list[Callable[[], SwapAnswer]] = []
         self._mutex = threading.RLock()
@@ -199,7 +201,7 @@ class MemoryTablePointer:
             parameters = parameters_for(
                 {}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE, owns_folder=owns_folder
             )
-            self.rows[name] = MemoryRow(parameters, owner, metadata.location)
+            self.rows[name] = MemoryRow(parameters, owner_of(metadata.properties, owner, self.user), metadata.location)
             return Swapped()
 
         return self.move("create", name, move)

@@ -13,6 +13,7 @@ from iceberg_hms.metastore.tables.parameters import (
     VIRTUAL_VIEW,
     is_iceberg,
     is_iceberg_view,
+    owner_of,
     view_parameters_for,
 )
 from iceberg_hms.metastore.tables.view_text import row_sql
@@ -76,7 +77,8 @@ class MemoryViewPointer:
             if name in self.tables.rows:
                 return Refused(True, AlreadyExists(f"View already exists: {name}"))
             parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
-            self.tables.rows[name] = MemoryRow(parameters, owner, metadata.location, VIRTUAL_VIEW, row_sql(metadata))
+            owned = owner_of(metadata.properties, owner, self.tables.user)
+            self.tables.rows[name] = MemoryRow(parameters, owned, metadata.location, VIRTUAL_VIEW, row_sql(metadata))
             return Swapped()
 
         return self.tables.move("create", name, move)

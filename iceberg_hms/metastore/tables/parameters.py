@@ -30,7 +30,7 @@ VIRTUAL_VIEW = "VIRTUAL_VIEW"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
 #: The table's UUID, as Java writes it too. PyIceberg and Trino make rows without it.
 UUID = "uuid"
-#: The Iceberg property that names the owner of the row; it is written into the row itself, not into its parameters.
+#: The Iceberg property that names the owner of a new row, as in Java; it is no parameter of the row.
 TABLE_OWNER = "hive.metastore.table.owner"
 
 _EXTERNAL = "EXTERNAL"
@@ -56,6 +56,12 @@ def is_iceberg(parameters: Mapping[str, str]) -> bool:
 def is_iceberg_view(table_type: str | None, parameters: Mapping[str, str]) -> bool:
     """Whether a row is an Iceberg view's. table_type: the row's own, not the parameter."""
     return (table_type or "").upper() == VIRTUAL_VIEW and parameters.get(TABLE_TYPE, "").upper() == ICEBERG_VIEW
+
+
+def owner_of(properties: Mapping[str, str], caller: str | None, user: str) -> str | None:
+    """The owner of a new row: the caller by name, whatever the properties say; else the one that they name, or the
+    setting `user`."""
+    return caller or properties.get(TABLE_OWNER) or user or None
 
 
 def hive_engine_enabled(metadata: TableMetadata) -> bool:

@@ -89,7 +89,7 @@ class HmsRows:
     def new(
         self, name: TableName, table_type: str, parameters: dict[str, str], owner: str | None, **fields: Any
     ) -> Any:
-        """A row that is not in the metastore yet, without columns. owner: unless the parameter's property names one.
+        """A row that is not in the metastore yet, without columns. owner: as `owner_of` has it.
         Raises InvalidInput for a name or owner that the metastore cannot hold."""
         require_lockable(name, self.has_wide_columns)
         require(f"the {self.kind.lower()}'s owner ({TABLE_OWNER})", owner or "", OWNER_MAX)

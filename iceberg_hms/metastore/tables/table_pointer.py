@@ -21,11 +21,11 @@ from iceberg_hms.metastore.tables.name_pages import NamePages
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
-    TABLE_OWNER,
     UUID,
     hive_engine_enabled,
     is_iceberg,
     is_iceberg_view,
+    owner_of,
     parameters_for,
 )
 from iceberg_hms.metastore.tables.rows import HmsRows, fault_of, kind_of
@@ -43,6 +43,7 @@ class HmsTablePointer:
 
     def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._max_parameter_size = settings.table_property_max_size
+        self._user = settings.user
         self._list_all = settings.list_all_tables
         self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
         self._names = TableNames(pool, clock=clock)
@@ -126,13 +127,12 @@ class HmsTablePointer:
     def create(
         self, name: TableName, location: str, metadata: TableMetadata, owner: str | None, *, owns_folder: bool = False
     ) -> SwapAnswer:
-        """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`.
-
-        Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
+        """As the port says. Raises InvalidInput, before anything is sent, for a name, owner or location that the
+        metastore cannot hold."""
         parameters = parameters_for(
             {}, location, metadata, replaced=None, max_size=self._max_parameter_size, owns_folder=owns_folder
         )
-        owner = metadata.properties.get(TABLE_OWNER) or owner
+        owner = owner_of(metadata.properties, owner, self._user)
         table = self._rows.new(name, _EXTERNAL_TABLE, parameters, owner)
         return self._rows.create(name, self._with_columns(table, self._rows.columns(metadata.schema), metadata))
 

@@ -18,10 +18,10 @@ from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
-    TABLE_OWNER,
     VIRTUAL_VIEW,
     is_iceberg,
     is_iceberg_view,
+    owner_of,
     view_parameters_for,
 )
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
@@ -36,6 +36,7 @@ class HmsViewPointer:
 
     def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._max_parameter_size = settings.table_property_max_size
+        self._user = settings.user
         self._rows = HmsRows(pool, clock, kind="View", missing=NoSuchView)
         self._names = TableNames(pool, clock=clock)
 
@@ -60,11 +61,10 @@ class HmsViewPointer:
         return self._rows.alter(base, self._with_content(view, metadata), require_cas=require_cas)
 
     def create(self, name: TableName, location: str, metadata: ViewMetadata, owner: str | None) -> SwapAnswer:
-        """As the port says. owner: the row's owner unless the view has `hive.metastore.table.owner`.
-
-        Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
+        """As the port says. Raises InvalidInput, before anything is sent, for a name, owner or location that the
+        metastore cannot hold."""
         parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=self._max_parameter_size)
-        owner = metadata.properties.get(TABLE_OWNER) or owner
+        owner = owner_of(metadata.properties, owner, self._user)
         view = self._rows.new(name, VIRTUAL_VIEW, parameters, owner)
         return self._rows.create(name, self._with_content(view, metadata))
 

@@ -60,7 +60,7 @@ def hive_row(
 
 @pytest.fixture
 def pointer(pool: ClientPool) -> HmsTablePointer:
-    return HmsTablePointer(pool, Settings.load({}, environ={}))
+    return HmsTablePointer(pool, Settings.load({"user": "server"}, environ={}))
 
 
 def moves(hms: FakeHms) -> int:
@@ -331,8 +331,9 @@ def test_what_is_no_iceberg_table_is_named(
 def test_owner_of_a_row(hms: FakeHms, pointer: HmsTablePointer) -> None:
     owned = table_metadata("file:/w/t", {"hive.metastore.table.owner": "grace"})
     pointer.create(NAME, "m0", owned, "ada")
-    pointer.create(TableName("db", "u"), "m0", BEFORE, "ada")
-    assert (hms.tables["db", "t"].owner, hms.tables["db", "u"].owner) == ("grace", "ada")
+    pointer.create(TableName("db", "u"), "m0", owned, None)
+    pointer.create(TableName("db", "v"), "m0", BEFORE, None)
+    assert [hms.tables["db", name].owner for name in "tuv"] == ["ada", "grace", "server"]
 
 
 def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePointer) -> None:

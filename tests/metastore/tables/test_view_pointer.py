@@ -71,10 +71,11 @@ def test_sql_that_some_metastore_cannot_hold_is_left_out(sql: str, hms: FakeHms,
     assert len(hms.tables["db", "v"].viewExpandedText) == 32_672
 
 
-def test_the_owner_of_a_row_is_that_of_the_property(hms: FakeHms, views: HmsViewPointer) -> None:
+def test_the_owner_of_a_row_is_the_caller_else_that_of_the_property(hms: FakeHms, views: HmsViewPointer) -> None:
     owned = view_metadata("file:/w/v", {"hive.metastore.table.owner": "grace"})
-    views.create(NAME, "m0", owned, "ada")
-    assert hms.tables["db", "v"].owner == "grace"
+    views.create(NAME, "m0", owned, None)
+    views.create(TableName("db", "w"), "m0", owned, "ada")
+    assert (hms.tables["db", "v"].owner, hms.tables["db", "w"].owner) == ("grace", "ada")
     assert "hive.metastore.table.owner" not in hms.tables["db", "v"].parameters
 
 
