@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
-from iceberg_hms.rest.access.tokens import CHECK_SECONDS, FILE_BYTES_MAX, TokenFile, new_token, token_line
+from iceberg_hms.rest.access import tokens
+from iceberg_hms.rest.access.tokens import (
+    CHECK_SECONDS,
+    FILE_BYTES_MAX,
+    KEPT_SECONDS,
+    TokenFile,
+    new_token,
+    read_token_file,
+    token_line,
+)
 from tests.cli.fakes import run
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.callers import ByHand, run_here, write_private, write_tokens
@@ -58,7 +67,7 @@ def test_a_changed_file_counts_after_a_second_and_not_before(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "open", "empty", "binary"])
-def test_a_file_that_breaks_later_keeps_the_old_tokens_and_is_logged_once(
+def test_a_file_that_breaks_later_keeps_the_old_tokens_for_a_while_and_is_logged_once_a_minute(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, clock = tmp_path / "tokens", ByHand()
@@ -75,10 +84,18 @@ def test_a_file_that_breaks_later_keeps_the_old_tokens_and_is_logged_once(
             write_private(file, "# nobody\n")
         case "binary":
             file.write_bytes(b"\xff\xfe")
-    for _ in range(3):
+    def errors() -> int:
+        return len([record for record in caplog.records if record.levelno == logging.ERROR])
+
+    clock.seconds += 7 * KEPT_SECONDS
+    for _ in range(int(KEPT_SECONDS)):
+        assert caller_of(access, token) == "etl", "the while begins when the server sees the damage"
         clock.seconds += CHECK_SECONDS
-        assert caller_of(access, token) == "etl"
-    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+    assert errors() == KEPT_SECONDS / 60
+    for _ in range(90):
+        assert caller_of(access, token) == "-"
+        clock.seconds += CHECK_SECONDS
+    assert errors() == KEPT_SECONDS / 60 + 2
     assert token not in caplog.text
     file.unlink(missing_ok=True)
     repaired = write_tokens(file, {"ops": "admin[*]"})["ops"]
@@ -86,16 +103,39 @@ def test_a_file_that_breaks_later_keeps_the_old_tokens_and_is_logged_once(
     assert (caller_of(access, repaired), caller_of(access, token)) == ("ops", "-")
 
 
+def test_a_file_that_is_good_again_counts_at_once_though_it_looks_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share that failed for a while: its file has the same time, size and number afterwards."""
+    file, clock = tmp_path / "tokens", ByHand()
+    token = write_tokens(file, {"etl": "write[sales]"})["etl"]
+    access = TokenFile(file, clock)
+    with monkeypatch.context() as patched:
+        patched.setattr(tokens, "read_token_file", unreadable)
+        patched.setattr(tokens, "_stamp", lambda _: (0,))
+        for _ in range(2):
+            clock.seconds += KEPT_SECONDS
+            caller_of(access, token)
+        assert caller_of(access, token) == "-"
+        patched.setattr(tokens, "read_token_file", read_token_file)
+        clock.seconds += CHECK_SECONDS
+        assert caller_of(access, token) == "etl"
+
+
+def unreadable(path: Path) -> str:
+    raise ConfigError(f"cannot read the token file {path}: Input/output error")
+
+
 def test_a_link_to_another_file_is_a_change(tmp_path: Path) -> None:
     """Kubernetes replaces a mounted secret so."""
     clock, link = ByHand(), tmp_path / "link"
-    tokens = [write_tokens(tmp_path / name, {name: "read[*]"})[name] for name in ("one", "two")]
+    made = [write_tokens(tmp_path / name, {name: "read[*]"})[name] for name in ("one", "two")]
     link.symlink_to(tmp_path / "one")
     access = TokenFile(link, clock)
     link.unlink()
     link.symlink_to(tmp_path / "two")
     clock.seconds += CHECK_SECONDS
-    assert [caller_of(access, token) for token in tokens] == ["-", "two"]
+    assert [caller_of(access, token) for token in made] == ["-", "two"]
 
 
 HASH = "sha256:" + "0" * 64

@@ -43,6 +43,11 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 CHECK_SECONDS: Final = 1.0
 #: How long a request waits for that look, at most once in CHECK_SECONDS.
 LOOK_SECONDS: Final = 1.0
+#: How long the tokens of a file count that has become empty, unreadable or open to others: as long as a checked token
+#: of an issuer. Mounted secrets and half-written files are whole again long before.
+KEPT_SECONDS: Final = 300.0
+#: How often at most such a file is logged.
+ERROR_SECONDS: Final = 60.0
 #: The caller's name where one token is for everybody, or none is needed.
 UNNAMED: Final = ""
 
@@ -116,8 +121,9 @@ class OneToken(ByScopes):
 class TokenFile(ByScopes):
     """Access by the tokens of a file, which is read again when it changed.
 
-    Only the event loop calls `identify`. A file that cannot be read or parsed any more is logged, and its old tokens
-    stay valid: a half-written file must not shut everybody out. Raises ConfigError for such a file at the start.
+    Only the event loop calls `identify`. Where a file cannot be read or parsed any more, its old tokens stay valid for
+    KEPT_SECONDS: a half-written file must not shut everybody out, and who empties or withdraws it must get what they
+    want. Raises ConfigError for such a file at the start.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -126,6 +132,9 @@ class TokenFile(ByScopes):
         self._stamp = _stamp(path)
         self._callers = parse_tokens(read_token_file(path), path)
         self._next_look = clock.monotonic() + CHECK_SECONDS
+        #: Since when the file is unusable; None while it is not.
+        self._unusable_since: float | None = None
+        self._next_error = 0.0
 
     async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
         """As the port says."""
@@ -136,20 +145,31 @@ class TokenFile(ByScopes):
             with contextlib.suppress(QueueFull, TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await run(self._reload_if_changed)
-        return _known(self._callers, bearer)
+        since = self._unusable_since
+        return _known(self._callers if since is None or now < since + KEPT_SECONDS else {}, bearer)
 
     def _reload_if_changed(self) -> None:
         stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        if stamp == self._stamp and self._unusable_since is None:
             return
-        self._stamp = stamp
         try:
             callers = parse_tokens(read_token_file(self._path), self._path)
         except ConfigError as error:
-            logger.error("the tokens of before stay valid: %s", error)  # noqa: TRY400 - no stack: the file is at fault
+            self._keep(error)
             return
-        self._callers = callers
+        self._stamp, self._callers, self._unusable_since = stamp, callers, None
         logger.info("read %d tokens from %s", len(callers), self._path)
+
+
+    def _keep(self, error: ConfigError) -> None:
+        now = self._clock.monotonic()
+        if self._unusable_since is None:
+            self._unusable_since = self._next_error = now
+        if now >= self._next_error:
+            self._next_error = now + ERROR_SECONDS
+            left = max(0.0, self._unusable_since + KEPT_SECONDS - now)
+            # No stack: the file is at fault.
+            logger.error("the tokens of before are valid for another %.0f s: %s", left, error)  # noqa: TRY400
 
 
 class FirstThatKnows(ByScopes):
