@@ -175,6 +175,11 @@ class RestSettings:
         "scope",
     )
     rest_oidc_name_claim: str = text("rest.oidc.name-claim", "Claim with the caller's name.", "sub")
+    rest_oidc_token_types: str = text(
+        "rest.oidc.token-types",
+        "What the header field `typ` of a token may be, separated by commas, such as `at+jwt` where the issuer follows "
+        "RFC 9068; empty: anything, but no ID token.",
+    )
     rest_oidc_clock_skew_seconds: int = number(
         "rest.oidc.clock-skew-seconds", 30, 0, 600, "How far the issuer's clock may be off, in seconds."
     )

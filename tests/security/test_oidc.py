@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IssuerUnavailable, NotAuthenticated
-from iceberg_hms.rest.access.oidc import REMEMBERED_SECONDS, TOKEN_BYTES_MAX, OidcIssuer
+from iceberg_hms.rest.access.oidc import REFUSALS_LOGGED, REMEMBERED_SECONDS, TOKEN_BYTES_MAX, OidcIssuer
 from iceberg_hms.rest.access.oidc_keys import DOCUMENT_BYTES_MAX
 from iceberg_hms.rest.access.scopes import Caller
 from tests.security.callers import ByHand, run_here
@@ -24,6 +24,10 @@ from tests.security.issuer import AUDIENCE, Issuer, private_key, public_jwk, run
 NOW = 1_000
 SKEW = 30
 REFRESH = 60
+
+
+#: Those versions put the `nonce` of a login into its access token, too.
+BEFORE_KEYCLOAK_25 = {"typ": "Bearer", "nonce": "x"}
 
 
 class Time(ByHand):
@@ -96,6 +100,70 @@ def test_a_token_of_each_kind_of_key_is_accepted(issuer: Issuer, time: Time, key
 )
 def test_a_token_with_other_claims_is_refused(issuer: Issuer, time: Time, claims: dict[str, Any]) -> None:
     assert is_refused(access_of(issuer, time), issuer.token(**claims))
+
+
+ID_TOKENS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"typ": "ID"}, {}),
+    ({"typ": "id+jwt"}, {}),
+    ({"typ": "application/id+jwt"}, {}),
+    ({}, {"typ": "ID"}),
+    ({}, {"at_hash": "x"}),
+    ({}, {"c_hash": "x"}),
+    ({}, {"nonce": "x"}),
+    ({"typ": "at+jwt"}, {"at_hash": "x", "typ": "Bearer"}),
+]
+
+
+@pytest.mark.parametrize(("header", "claims"), ID_TOKENS, ids=str)
+def test_an_id_token_is_refused(
+    issuer: Issuer, time: Time, header: dict[str, Any], claims: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with pytest.raises(NotAuthenticated, match="access token"):
+        ask(access_of(issuer, time), issuer.token(header=header, **claims))
+    assert "refused a token: it is an ID token" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("header", "claims"),
+    [({"typ": "at+jwt"}, {}), ({"typ": "JWT"}, {"typ": "Bearer"}), ({"typ": None}, {}), ({}, BEFORE_KEYCLOAK_25)],
+    ids=str,
+)
+def test_an_access_token_of_any_type_is_accepted(
+    issuer: Issuer, time: Time, header: dict[str, Any], claims: dict[str, Any]
+) -> None:
+    assert ask(access_of(issuer, time), issuer.token(header=header, **claims)).name == "ada"
+
+
+@pytest.mark.parametrize(
+    ("types", "typ", "accepted"),
+    [
+        ("at+jwt", "at+jwt", True),
+        ("at+jwt", "application/AT+JWT", True),
+        (" application/at+jwt, JWT", "jwt", True),
+        ("at+jwt", "JWT", False),
+        ("at+jwt", None, False),
+        ("at+jwt", 7, False),
+        ("ID", "ID", False),
+    ],
+)
+def test_a_setting_names_the_types_of_tokens(issuer: Issuer, time: Time, types: str, typ: Any, accepted: bool) -> None:
+    access = access_of(issuer, time, rest_oidc_token_types=types)
+    assert is_refused(access, issuer.token(header={"typ": typ})) is not accepted
+
+
+def test_strangers_do_not_fill_the_log(issuer: Issuer, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    access = access_of(issuer, time)
+    caplog.clear()
+
+    async def scene() -> None:
+        for _ in range(1_000):
+            with pytest.raises(NotAuthenticated):
+                await access.identify("a.b.c", run_here)
+
+    asyncio.run(scene())
+    assert len(caplog.messages) == REFUSALS_LOGGED
 
 
 def test_clocks_may_differ_a_little(issuer: Issuer, time: Time) -> None:

@@ -1,7 +1,8 @@
 """OpenID Connect: callers who bring a JSON Web Token of an issuer (RFC 9068, RFC 7519).
 
 A token counts if a key of the issuer signed it, and it names this issuer, this server as its audience, and a time that
-is now. Its scopes are values of a claim, a list or one text with blanks:
+is now. It is an access token: an ID token is refused where it can be recognized. Its scopes are values of a claim, a
+list or one text with blanks:
 
     iceberg-hms:write:sales_*   iceberg-hms:read:*
 
@@ -27,6 +28,7 @@ from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
 from iceberg_hms.rest.access.authorization import ByScopes, RunOnThread
 from iceberg_hms.rest.access.oidc_keys import ALGORITHMS, IssuerKeys
 from iceberg_hms.rest.access.scopes import Caller, Level, Scope, bounded, checked_name
+from iceberg_hms.rest.log_lines import LineLimit
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +38,14 @@ TOKEN_BYTES_MAX: Final = 16 * 1024
 #: How many checked tokens are remembered, and how long at most.
 REMEMBERED_MAX: Final = 4_096
 REMEMBERED_SECONDS: Final = 300.0
+#: How many refusals have a line in the log, in so many seconds.
+REFUSALS_LOGGED: Final = 20
+REFUSALS_SECONDS: Final = 10.0
 #: How old the issuer's keys get.
 KEYS_MAX_AGE_SECONDS: Final = 3_600.0
 
+#: Claims that ID tokens alone have (OpenID Connect Core 1.0, 3.3.2.11): hashes of what came with them.
+_MARKS: Final = frozenset(("at_hash", "c_hash"))
 _LEVELS: Final = {str(level): level for level in Level}
 
 
@@ -66,6 +73,8 @@ class OidcIssuer(ByScopes):
             )
         self._settings = settings
         self._clock = clock
+        self._types = {_type(name) for name in settings.rest_oidc_token_types.split(",") if name.strip()}
+        self._refusals = LineLimit(REFUSALS_LOGGED, REFUSALS_SECONDS, _tell_more)
         self._keys = IssuerKeys(
             settings.rest_oidc_issuer,
             clock,
@@ -78,8 +87,19 @@ class OidcIssuer(ByScopes):
 
     async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
         """As the port says."""
+        try:
+            return await self._identify(bearer, run)
+        except _Refused as refused:
+            if self._refusals.has_room("refused a token", None, self._clock.monotonic()):
+                logger.info("refused a token: %.200s", refused)
+            raise NotAuthenticated(
+                "The request has no valid bearer token of the server's issuer", next_step=refused.next_step
+            ) from refused
+
+    async def _identify(self, bearer: str | None, run: RunOnThread) -> Caller:
+        """Raises _Refused, IssuerUnavailable, QueueFull."""
         if bearer is None or len(bearer) > TOKEN_BYTES_MAX or not bearer.isascii() or bearer.count(".") != 2:
-            raise _refused("it is no JSON Web Token")
+            raise _Refused("it is no JSON Web Token")
         if self._keys.is_due(wanted=False):
             await self._read_keys(run)
         digest = hashlib.sha256(bearer.encode()).digest()
@@ -102,11 +122,11 @@ class OidcIssuer(ByScopes):
         await asyncio.shield(self._reading)
 
     def _check(self, bearer: str, header: Mapping[str, Any]) -> _Remembered:
-        """Check a token, on a thread: a signature takes up to a millisecond. Raises NotAuthenticated."""
+        """Check a token, on a thread: a signature takes up to a millisecond. Raises _Refused."""
         version = self._keys.version
         key = self._keys.key(header.get("kid"))
         if key is None or header["alg"] not in key.algorithms:
-            raise _refused("no key of the issuer signed it")
+            raise _Refused("no key of the issuer signed it")
         # The times are checked below, by this clock.
         options: Any = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp", "iss", "aud"]}
         try:
@@ -119,21 +139,33 @@ class OidcIssuer(ByScopes):
                 options=options,
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            raise _refused(f"{type(error).__name__}") from error
+            raise _Refused(f"{type(error).__name__}") from error
+        self._check_type(header, claims)
         until_ms = self._valid_until(claims)
         return _Remembered(self._caller(claims), until_ms, version)
 
+    def _check_type(self, header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
+        """Raises _Refused for a token of another type than the setting names, and for an ID token: it is meant for the
+        client, who shows it to others."""
+        kind, keycloaks = _type(header.get("typ")), _type(claims.get("typ"))
+        # Keycloak before 25 puts the nonce of a login into its access token too.
+        marked = not _MARKS.isdisjoint(claims) or ("nonce" in claims and keycloaks != "bearer")
+        if marked or "id" in (kind.partition("+")[0], keycloaks):
+            raise _Refused("it is an ID token", "send the access token instead of the ID token")
+        if self._types and kind not in self._types:
+            raise _Refused("its type is not one of rest.oidc.token-types")
+
     def _valid_until(self, claims: Mapping[str, Any]) -> int:
-        """By this clock, not that of the library. Raises NotAuthenticated for a time that is not now."""
+        """By this clock, not that of the library. Raises _Refused for a time that is not now."""
         now, skew = self._clock.now_ms() / 1000, self._settings.rest_oidc_clock_skew_seconds
         times = [claims.get(name, now) for name in ("exp", "nbf", "iat")]
         if not all(isinstance(time_, int | float) and not isinstance(time_, bool) for time_ in times):
-            raise _refused("its times are no numbers")
+            raise _Refused("its times are no numbers")
         expires, not_before, issued = times
         if not now < expires + skew:
-            raise _refused("it has expired")
+            raise _Refused("it has expired")
         if not (now >= not_before - skew and now >= issued - skew):
-            raise _refused("it is not valid yet")
+            raise _Refused("it is not valid yet")
         return int(min(expires + skew, now + REMEMBERED_SECONDS) * 1000)
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
@@ -144,32 +176,42 @@ class OidcIssuer(ByScopes):
                 bounded(tuple(_scopes(_claim(claims, self._settings.rest_oidc_scopes_claim)))),
             )
         except InvalidInput as error:
-            raise _refused(error.message) from error
+            raise _Refused(error.message) from error
 
 
 async def _run(run: RunOnThread, keys: IssuerKeys) -> None:
     await run(keys.read)
 
 
-def _refused(why: str) -> NotAuthenticated:
-    logger.info("refused a token: %.200s", why)
-    return NotAuthenticated(
-        "The request has no valid bearer token of the server's issuer", next_step="get a new token and send it again"
-    )
+class _Refused(Exception):
+    """Raised for a token that does not count. Its text is the reason, for the log. next_step: for the caller."""
+
+    def __init__(self, why: str, next_step: str = "get a new token and send it again") -> None:
+        super().__init__(why)
+        self.next_step = next_step
+
+
+def _tell_more(_cause: str, _caller: str | None, left_out: int) -> None:
+    logger.info("refused %d more token(s)", left_out)
+
+
+def _type(found: Any) -> str:
+    """The type of a token as RFC 9068 compares it (RFC 7515, 4.1.9)."""
+    return found.strip().lower().removeprefix("application/") if isinstance(found, str) else ""
 
 
 def _header(bearer: str) -> dict[str, Any]:
-    """The token's header, before its signature is checked. Raises NotAuthenticated unless it can be checked."""
+    """The token's header, before its signature is checked. Raises _Refused unless it can be checked."""
     try:
         header: dict[str, Any] = jwt.get_unverified_header(bearer)
     except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise _refused("it is no JSON Web Token") from error
+        raise _Refused("it is no JSON Web Token") from error
     # `none` signs nothing, and an HMAC could be made with the public key.
     if header.get("alg") not in ALGORITHMS:
-        raise _refused("its algorithm is not accepted")
+        raise _Refused("its algorithm is not accepted")
     # What the token declares critical, this server does not know (RFC 7515, 4.1.11).
     if "crit" in header or not isinstance(header.get("kid", ""), str):
-        raise _refused("its header is not accepted")
+        raise _Refused("its header is not accepted")
     return header
 
 

@@ -160,7 +160,6 @@ class TokenFile(ByScopes):
         self._stamp, self._callers, self._unusable_since = stamp, callers, None
         logger.info("read %d tokens from %s", len(callers), self._path)
 
-
     def _keep(self, error: ConfigError) -> None:
         now = self._clock.monotonic()
         if self._unusable_since is None:
@@ -169,7 +168,7 @@ class TokenFile(ByScopes):
             self._next_error = now + ERROR_SECONDS
             left = max(0.0, self._unusable_since + KEPT_SECONDS - now)
             # No stack: the file is at fault.
-            logger.error("the tokens of before are valid for another %.0f s: %s", left, error)  # noqa: TRY400
+            logger.error("the tokens of before are valid for another %.0f s: %s", left, error)
 
 
 class FirstThatKnows(ByScopes):
