@@ -218,13 +218,19 @@ class RestSettings:
         "Log every request, a line of JSON for each one. Changes, refusals, conflicts and failures have lines without"
         " it.",
     )
+    rest_metrics_access: str = text(
+        "rest.metrics-access",
+        "Who may read `/metrics`: everybody who reaches the server (`open`), or every caller with a token (`callers`).",
+        "open",
+        choices=("open", "callers"),
+    )
     rest_metrics_tables: int = number(
         "rest.metrics-tables",
         0,
         0,
         10_000,
         "Tables with a label of their own in `/metrics`, the first ones that are committed to; others share one. Who "
-        "reaches the server reads their names, without a token. 0: no names.",
+        "may read the metrics (`rest.metrics-access`) reads their names. 0: no names.",
     )
     rest_lock_metrics_interval_ms: int = number(
         "rest.lock-metrics-interval-ms",

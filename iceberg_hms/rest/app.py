@@ -41,8 +41,8 @@ from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.routing import Match, Routes
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, is_warehouse_name
 
-#: Answered without a token: they show nothing of the tables.
-OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
+#: What supervisors ask again and again.
+_WATCHED: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
 
 _NO_ROUTE: Final = "none"
 #: What the paths of the protocol begin with. After it comes the prefix: the name of a warehouse.
@@ -131,6 +131,8 @@ class App:
         """contexts: of all warehouses, the default one first."""
         self._contexts = contexts
         context = self._context = contexts[0]
+        #: Answered without a token.
+        self._open = _WATCHED - ({METRICS_PATH} if context.settings.rest_metrics_access == "callers" else set())
         self._trail = AuditTrail(context.clock)
         self._request_ids = RequestIds(context.clock)
         #: Says whether the server is ready.
@@ -170,7 +172,7 @@ class App:
         response: Response | None = None
         try:
             try:
-                if path not in OPEN_PATHS:
+                if path not in self._open:
                     if self._browsers is not None:
                         self._browsers.check(headers)
                     entry.caller = await self._caller(headers, context)
@@ -199,7 +201,7 @@ class App:
             self._failures.write(entry, scope["method"], path, status)
             # Its trace names the frames that hold the request.
             entry.error = None
-            if path not in OPEN_PATHS or status >= 400:
+            if path not in _WATCHED or status >= 400:
                 self._access_log.write(entry, scope["method"], path, status, response, seconds)
 
     def _served(self, path: str) -> tuple[ServerContext, Match[tuple[str, _Handler]] | None]:
@@ -261,7 +263,7 @@ class App:
 
 
 def _targets(context: ServerContext, health: Health) -> Iterator[tuple[str, tuple[str, _Handler]]]:
-    for path in OPEN_PATHS:
+    for path in _WATCHED:
         yield path, (path, health)
     yield from _resources(context, (CONFIG, *ENDPOINTS))
 

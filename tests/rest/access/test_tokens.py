@@ -10,6 +10,7 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import check_token, only_token, open_to_others, parse_tokens, token_line
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
+from tests.security.callers import callers
 
 TOKEN = "correct-horse-battery"
 
@@ -65,6 +66,21 @@ def test_all_other_paths_need_the_token_even_unknown_ones(guarded: Web, path: st
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
 def test_health_and_metrics_are_open(guarded: Web, path: str) -> None:
     assert guarded("GET", path).status_code == 200
+
+
+def test_a_setting_asks_for_a_token_at_metrics() -> None:
+    catalog = ScriptedCatalog(rest_metrics_access="callers")
+    web = Web(create_app(catalog, token=TOKEN, settings=catalog.settings))
+    for header in ({}, {"Authorization": "Bearer wrong"}):
+        assert error_of(web("GET", "/metrics", headers=header))[0] == 401
+    assert web("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert [web("GET", path).status_code for path in ("/health/live", "/health/ready")] == [200, 200]
+
+
+def test_a_caller_who_may_do_nothing_else_reads_the_metrics(tmp_path: Path) -> None:
+    catalog = ScriptedCatalog(rest_metrics_access="callers")
+    web = callers(catalog, tmp_path, {"prometheus": "read[no-namespace]"})("prometheus")
+    assert web("GET", "/metrics").status_code == 200
 
 
 def test_a_server_without_a_token_admits_every_client(catalog: ScriptedCatalog) -> None:
