@@ -25,7 +25,7 @@ from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
-from iceberg_hms.errors import IcebergHmsError, LocationNotAllowed
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LocationNotAllowed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -142,16 +142,22 @@ class ManifestMerging:
             delete_files(services.ports.files, manifests.written)
             logger.warning("manifests of %s were not merged: %s", name, error)
             return False
+        # Unless an answer proves another one.
+        outcome = "unknown"
         try:
-            prepared = tuple(manifests.written)
             services.coordinator.commit(
                 name,
                 change,
                 wait_seconds=self._wait_seconds,
                 locations=client_locations(self._locations, name, None),
-                prepared=prepared,
+                prepared=tuple(manifests.written),
             )
+            outcome = "done"
         except IcebergHmsError as error:
             logger.warning("manifests of %s were not merged: %s", name, error)
-            return False
-        return True
+            if not isinstance(error, CommitStateUnknown):
+                outcome = "refused"
+        finally:
+            event = {"event": "manifests-merged", "table": name, "snapshot_id": change.snapshot_id, "outcome": outcome}
+            services.ports.events.publish(event)
+        return outcome == "done"

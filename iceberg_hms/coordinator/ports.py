@@ -443,6 +443,8 @@ class EventListener(Protocol):
         metrics-report          `table`, `report`: a rest.metrics_reports.MetricsReport that a REST client sent
         files-deleted           `table`, `why`, `locations`: at most 1,000 files were deleted on its behalf; `purge`,
                                 `expired snapshots`, `orphans`, `old metadata` or `replaced lists` is why
+        manifests-merged        `table`, `snapshot_id`, `outcome`: the server's own snapshot, which merges manifests, is
+                                `done`, `refused`, or `unknown`
         """
         ...
 

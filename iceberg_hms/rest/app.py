@@ -24,7 +24,7 @@ from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
-from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, DeletionTrail, RequestIds
+from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds, ServerTrail
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
@@ -83,7 +83,7 @@ def create_app(
         warehouses=settings_of,
     )
     catalog.subscribe(context.counters.count_event)
-    catalog.subscribe(DeletionTrail(clock, DEFAULT_WAREHOUSE).write)
+    catalog.subscribe(ServerTrail(clock, DEFAULT_WAREHOUSE).write)
     _merge_manifests(context.catalog, settings)
     contexts = [context]
     for name, each in (warehouses or {}).items():
@@ -96,7 +96,7 @@ def create_app(
             warehouse=name,
         )
         each.subscribe(context.counters.count_event)
-        each.subscribe(DeletionTrail(clock, name).write)
+        each.subscribe(ServerTrail(clock, name).write)
         _merge_manifests(own.catalog, settings)
         contexts.append(own)
     return App(contexts)

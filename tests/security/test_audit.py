@@ -6,14 +6,19 @@ import asyncio
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iceberg_hms.changes.operations.manifest_merge import MERGE_ENABLED, MIN_COUNT
+from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
-from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreUnavailable
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.log_lines import TEXT_MAX
@@ -259,6 +264,49 @@ def test_what_is_deleted_on_behalf_of_a_table_has_a_line_by_path(
     assert all((line["object"], line["why"]) == (["sales", "orders"], "purge") for line in deletions)
     assert not any("\n" in line for line in lines.raw)
     assert lines.last()["action"] == "drop-table"
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(None, "done"), (CommitStateUnknown("no answer"), "unknown"), (LockNotAcquired("held"), "refused")],
+    ids=["merged", "no answer", "refused"],
+)
+def test_a_merge_that_the_server_makes_by_itself_has_a_line(
+    catalog: ScriptedCatalog,
+    as_caller: Callable[[str], Web],
+    lines: Lines,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception | None,
+    outcome: str,
+) -> None:
+    web, merged = as_caller("etl"), threading.Event()
+    catalog.subscribe(lambda event: merged.set() if event["event"] == "manifests-merged" else None)
+    catalog.commit(("sales", "orders"), [], [setting(MERGE_ENABLED, "false"), setting(MIN_COUNT, "2")])
+    for number in range(3):
+        catalog.load_table(("sales", "orders")).append(
+            [DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False
+        )
+    if error is not None:
+        coordinator = catalog.services.coordinator
+        commit = coordinator.commit
+
+        def fail(name: TableName, change: Any, **more: Any) -> Any:
+            if isinstance(change, RewriteManifests):
+                raise error
+            return commit(name, change, **more)
+
+        monkeypatch.setattr(coordinator, "commit", fail)
+    assert web("POST", ORDERS, {"requirements": [], "updates": [setting(MERGE_ENABLED, "true")]}).status_code == 200
+    assert merged.wait(30)
+    [line] = [line for line in lines.parsed() if line["action"] == "merge-manifests"]
+    assert (line["object"], line["outcome"]) == (["sales", "orders"], outcome)
+    head = catalog.load(("sales", "orders")).metadata.current_snapshot
+    assert head is not None
+    assert (line["snapshots"] == [head.snapshot_id], head.operation == "replace") == (error is None, error is None)
+
+
+def setting(name: str, value: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": {name: value}}
 
 
 def test_a_line_names_so_many_deleted_files_and_no_more(catalog: ScriptedCatalog, lines: Lines) -> None:

@@ -7,7 +7,8 @@ outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be ma
 line or make one long (`log_lines`). Strangers cannot fill the log either: it has so many of their refusals a second,
 and then a line with the number of the others (`left_out`).
 
-What the server deletes on behalf of a table gets a line too, by path (`action` is `delete-files`): at most 1,000 files.
+What the server does by itself gets a line too: what it deletes on behalf of a table, by path and at most 1,000 files
+(`action` is `delete-files`), and the snapshots in which it merges manifests (`merge-manifests`).
 """
 
 from __future__ import annotations
@@ -132,28 +133,28 @@ class AuditTrail:
         self._log.write({"caller": caller, "action": None, "outcome": cause, "left_out": left_out})
 
 
-class DeletionTrail:
-    """Writes a line for files that were deleted on behalf of a table. Any thread may call it."""
+class ServerTrail:
+    """Writes the lines of what the server does by itself in a warehouse. Any thread may call it."""
 
     def __init__(self, clock: Clock, warehouse: str) -> None:
         self._log = JsonLog(LOGGER, clock)
         self._warehouse = warehouse
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Write the line of an event, if it is `files-deleted` (`coordinator.ports.EventListener`)."""
-        if event["event"] != "files-deleted" or not self._log.wants():
+        """Write the line of an event (`coordinator.ports.EventListener`), if it gets one."""
+        if not self._log.wants():
             return
+        match event:
+            case {"event": "files-deleted", "locations": locations, "why": why}:
+                files = [cut(each, _PATH_MAX) for each in locations]
+                self._log.write({**self._fields("delete-files", event, "done"), "why": why}, files=files)
+            case {"event": "manifests-merged", "snapshot_id": snapshot, "outcome": outcome}:
+                self._log.write({**self._fields("merge-manifests", event, outcome), "snapshots": [snapshot]})
+
+    def _fields(self, action: str, event: Mapping[str, Any], outcome: str) -> dict[str, Any]:
         table = event["table"]
-        self._log.write(
-            {
-                "action": "delete-files",
-                "object": [table.namespace, table.name],
-                "warehouse": self._warehouse,
-                "outcome": "done",
-                "why": event["why"],
-            },
-            files=[cut(each, _PATH_MAX) for each in event["locations"]],
-        )
+        names = [table.namespace, table.name]
+        return {"action": action, "object": names, "warehouse": self._warehouse, "outcome": outcome}
 
 
 def _outcome(status: int) -> str:
