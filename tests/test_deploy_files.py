@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "conf" / "deploy"
 KUBERNETES = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
 UNIT = (DEPLOY / "iceberg-hms.service").read_text(encoding="utf-8")
 
 
@@ -61,6 +62,26 @@ def test_every_file_that_the_image_copies_exists() -> None:
     ]
     assert copied
     assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_the_guide_begins_with_the_metastore() -> None:
+    headings = re.findall(r"^## (.*)$", GUIDE, re.MULTILINE)
+    assert headings[0] == "Close the metastore first"
+    assert "thrift" in GUIDE.split("## ")[1]
+
+
+def test_no_other_user_reads_the_configuration() -> None:
+    """It may hold credentials for clients."""
+    assert "install -d -o root -g iceberg-hms -m 750 /etc/iceberg-hms" in GUIDE
+    assert "install -o root -g iceberg-hms -m 640 conf/iceberg-hms.toml /etc/iceberg-hms/" in GUIDE
+    assert re.findall(r"-m (\d+) conf/iceberg-hms.toml", GUIDE) == ["640"]
+    for volume in ("configMap: {name: iceberg-hms", "secretName: iceberg-hms-tokens", "secretName: iceberg-hms-tls"):
+        assert re.search(volume + r", defaultMode: 0440", KUBERNETES), volume
+
+
+def test_one_name_pins_the_image_that_all_stages_begin_with() -> None:
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE}"}
+    assert "--build-arg BASE=python:3.11-slim-bookworm@sha256:" in GUIDE
 
 
 def test_nobody_kills_a_server_that_stops_in_order() -> None:
