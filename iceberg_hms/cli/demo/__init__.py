@@ -57,6 +57,6 @@ def play_scenes(stage: Stage) -> None:
 
 def _log_to(file: Path) -> None:
     """Send the logs of all libraries to a file, so that the screen shows the demo alone."""
-    handler = logging.FileHandler(file)
+    handler = logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(LineFormatter(RECORD))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
