@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.ports import LOCK_MARK
 from iceberg_hms.errors import CommitStateUnknown, LockUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.locking.lock_modes import LOCK_MARK
 from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
 from iceberg_hms.testing.faults.script import CUT_BEFORE_SEND, FREEZE, FREEZE_REPLY, PASS
 from iceberg_hms.testing.faults.stream import StreamProxy

@@ -12,9 +12,8 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Swapped, TableName
+from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Swapped, TableName
 from iceberg_hms.errors import IcebergHmsError, LockUnavailable, MetastoreUnavailable
-from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool

@@ -21,10 +21,9 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Swapped, TableName
+from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer

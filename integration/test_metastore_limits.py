@@ -13,6 +13,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest
 from integration.conftest import make_namespace
 from integration.engines.postgresql import postgresql
@@ -102,6 +103,17 @@ def test_properties_that_the_metastore_cannot_hold_stay_in_the_metadata(
     report = catalog.commit(table.name, [], [{"action": "set-properties", "updates": more | {"plain": "a\0b"}}])
     assert (odd | more).items() <= report.metadata.properties.items()
     assert "plain" not in row_of(pool, table.name).parameters
+
+
+def test_properties_beyond_the_bound_stay_in_the_metadata(catalog: Any, namespace: str, pool: ClientPool) -> None:
+    """As parameters, many properties would keep the metastore's database busy, for commits to other tables too."""
+    many = {f"p{number:06}": "v" for number in range(20_000)}
+    table = catalog.create_table(f"{namespace}.many", schema(ID))
+    report = catalog.commit(table.name, [], [{"action": "set-properties", "updates": {**many, "comment": "c"}}])
+    assert many.items() <= report.metadata.properties.items()
+    shown = row_of(pool, table.name).parameters
+    assert shown["comment"] == "c"
+    assert len(shown.keys() & report.metadata.properties.keys()) == PARAMETERS_MAX
 
 
 def test_columns_that_the_metastore_cannot_hold_are_left_out_of_the_row(

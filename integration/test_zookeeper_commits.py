@@ -16,11 +16,10 @@ import iceberg_hms
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.cli.main import app
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.ports import CommitPorts, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import EXCLUSIVE, LOCK_MARK, CommitPorts, SwapAnswer, TableName
 from iceberg_hms.errors import LockLost, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.locking.lock_modes import EXCLUSIVE, LOCK_MARK
 from integration import interop
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace

@@ -27,7 +27,7 @@ from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.placement import NamespaceFolders
-from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.ports import LOCK_MARK, Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.operation_requests import find_taken
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
@@ -37,7 +37,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
-from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
+from iceberg_hms.locking.lock_modes import LockMode
 
 
 @dataclass(frozen=True, slots=True)

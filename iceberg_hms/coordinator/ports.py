@@ -36,6 +36,12 @@ DATABASE_NAME_MAX: Final = 128
 TABLE_NAME_MAX: Final = 256
 #: The HMS parameter with the folder that a table owns. Only this project writes it, never for a client's property.
 OWNED_FOLDER: Final = "iceberg-hms.owned-folder"
+#: Table properties that say which lock a table takes. They are read from its row, before its metadata.
+LOCK_MARK: Final = "iceberg-hms.lock"
+#: The operator declares that only one process, of ours, writes to the table.
+EXCLUSIVE: Final = "iceberg-hms.exclusive"
+#: Java's: false says that writers take no lock, and rely on compare-and-swap alone.
+HIVE_LOCK_ENABLED: Final = "engine.hive.lock-enabled"
 
 
 @dataclass(frozen=True, order=True)

@@ -12,17 +12,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from enum import StrEnum
 
-from iceberg_hms.coordinator.ports import Pointer, Runtime, TableName
+from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, Pointer, Runtime, TableName
 from iceberg_hms.errors import LockUnavailable
 
 logger = logging.getLogger(__name__)
-
-#: Table property (so it is an HMS parameter of the table too).
-LOCK_MARK = "iceberg-hms.lock"
-#: Table property: the operator declares that only one process, of ours, writes to the table.
-EXCLUSIVE = "iceberg-hms.exclusive"
-#: Java's table property: writers take no lock, and rely on compare-and-swap alone.
-HIVE_LOCK_ENABLED = "engine.hive.lock-enabled"
 
 #: How many tables are remembered.
 _REMEMBERED_MAX = 10_000

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.ports import HeldLock, LockUse, TableName
+from iceberg_hms.coordinator.ports import EXCLUSIVE, LOCK_MARK, HeldLock, LockUse, TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.locking.chosen_lock import BROKEN_AFTER, BROKEN_SECONDS, ChosenTableLock
-from iceberg_hms.locking.lock_modes import EXCLUSIVE, LOCK_MARK, LockMode, LockModes
+from iceberg_hms.locking.lock_modes import LockMode, LockModes
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard

@@ -10,11 +10,11 @@ import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import LOCK_MARK, TableName
 from iceberg_hms.errors import ConfigError, InvalidInput, LockUnavailable, MetastoreRefused, NoSuchTable, NotFound
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin, LockRecord
-from iceberg_hms.locking.lock_modes import LOCK_MARK, LockModes
+from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
 

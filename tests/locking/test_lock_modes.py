@@ -6,15 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, Pointer, TableName
 from iceberg_hms.errors import LockUnavailable
-from iceberg_hms.locking.lock_modes import (
-    EXCLUSIVE,
-    HIVE_LOCK_ENABLED,
-    LOCK_MARK,
-    LockMode,
-    LockModes,
-)
+from iceberg_hms.locking.lock_modes import LockMode, LockModes
 from iceberg_hms.runtime import ThreadRuntime
 
 NAME = TableName("db", "t")

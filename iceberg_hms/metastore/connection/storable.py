@@ -32,6 +32,9 @@ LOCATION_MAX: Final = LONGEST_BYTES
 #: TABLE_PARAMS.PARAM_KEY and PARAM_VALUE (a CLOB but in Derby without a script).
 KEY_MAX: Final = 256
 VALUE_MAX: Final = 32_672
+#: How many properties of a table, view or namespace are parameters. Each is a row of the metastore's database, which
+#: writes them one by one, while calls for other tables wait.
+PARAMETERS_MAX: Final = 1_000
 #: DBS.DESC and OWNER_NAME; DATABASE_PARAMS.PARAM_KEY and PARAM_VALUE.
 DATABASE_COMMENT_MAX: Final = 4_000
 DATABASE_OWNER_MAX: Final = 128

@@ -20,6 +20,7 @@ from iceberg_hms.metastore.connection.storable import (
     DATABASE_OWNER_MAX,
     DATABASE_VALUE_MAX,
     LOCATION_MAX,
+    PARAMETERS_MAX,
     require,
     require_key,
 )
@@ -87,6 +88,7 @@ class HmsNamespaces:
         database = Database(name=namespace, parameters={})
         for key, value in properties.items():
             _set(database, key, value)
+        _check_count(database, 0)
         if database.ownerName is None and self._user:
             database.ownerName, database.ownerType = self._user, PrincipalType.USER
         try:
@@ -115,10 +117,12 @@ class HmsNamespaces:
         database = copy.copy(self._load(namespace))
         self._check_changes(database, updates)
         database.parameters = dict(database.parameters or {})
+        before = len(database.parameters)
         for key in removals:
             _remove(database, key)
         for key, value in updates.items():
             _set(database, key, value)
+        _check_count(database, before)
         try:
             self._change("alter_database", dbname=namespace, db=database)
         except ServerFault as fault:
@@ -172,6 +176,16 @@ def _check_storable(properties: Mapping[str, str]) -> None:
         if key not in _FIELD_MAX:
             require_key("a namespace's property", key, DATABASE_KEY_MAX)
         require(f"the namespace's {key}", value, _FIELD_MAX.get(key, DATABASE_VALUE_MAX))
+
+
+def _check_count(database: Any, before: int) -> None:
+    """Raises InvalidInput for more parameters than a namespace may get. before: how many it has; it may have that many
+    by another's doing, and keep them."""
+    if len(database.parameters) > max(PARAMETERS_MAX, before):
+        raise InvalidInput(
+            f"The namespace would have {len(database.parameters):,} properties",
+            next_step=f"keep at most {PARAMETERS_MAX:,}: the metastore writes them one by one",
+        )
 
 
 def _set(database: Any, key: str, value: str) -> None:

@@ -1,24 +1,27 @@
 """The HMS parameters of an Iceberg table's or view's row, as Java's HMSTablePropertyHelper writes them.
 
 Iceberg *properties* live in the table's metadata file; HMS *parameters* are the key-value rows (TABLE_PARAMS) beside
-the pointer. The metadata file is the truth: parameters are for engines and people that look at the metastore only.
+the pointer. The metadata file is the truth: parameters are for engines and people that look at the metastore only, and
+for the little that is read from the row before the metadata (`_READ_FROM_ROW`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from heapq import nsmallest
 from typing import Any
 
 import orjson
 
-from iceberg_hms.coordinator.ports import OWNED_FOLDER
+from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, OWNED_FOLDER
 from iceberg_hms.format.locations import same_folder
+from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
-from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits, is_key
+from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX, VALUE_MAX, fits, is_key
 from iceberg_hms.metastore.tables.view_text import set_spark_parameters
 
 logger = logging.getLogger(__name__)
@@ -40,7 +43,18 @@ _ICEBERG_STORAGE_HANDLER = "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler
 _COLUMN_STATISTICS = "COLUMN_STATS_ACCURATE"
 
 #: Iceberg property -> HMS parameter, where Hive calls the same switch otherwise.
-_TRANSLATED = {"gc.enabled": "external.table.purge"}
+_GC_ENABLED = "gc.enabled"
+_PURGE = "external.table.purge"
+_TRANSLATED = {_GC_ENABLED: _PURGE}
+
+#: Properties that we, Hive or Trino read from the row. No number of others takes their place: one who may set any but
+#: these could else change the lock that a table takes.
+_READ_FROM_ROW = frozenset(
+    {LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED, *LOCATION_PROPERTIES}
+    | {_HIVE_ENGINE, _GC_ENABLED, _PURGE, "comment", "format-version", "write.format.default"}
+)
+#: How the names of the settings of Iceberg and of engines begin. They go before a user's own properties.
+_OF_ENGINES = ("commit.", "engine.", "history.", "hive.", "iceberg", "read.", "spark.", "trino", "write.")
 
 #: Parameters that say what the row is and what it owns; a table's own properties never touch them.
 _RESERVED = frozenset({_EXTERNAL, TABLE_TYPE, METADATA_LOCATION, PREVIOUS_METADATA_LOCATION, OWNED_FOLDER})
@@ -87,7 +101,7 @@ def parameters_for(
     owns_folder: as `TablePointer.create` and `swap` have it.
 
     A property that some metastore cannot hold is in the metadata alone, unless the row has it already: the metastore's
-    database would refuse the swap, and with it the other changes of its group.
+    database would refuse the swap, and with it the other changes of its group. So is what `PARAMETERS_MAX` leaves out.
     """
     parameters = dict(current)
     value_max = max_size or VALUE_MAX
@@ -130,14 +144,26 @@ def _set_properties(
     translated: Mapping[str, str],
     value_max: int,
 ) -> None:
-    for key in before.keys() - after.keys():
+    shown = _first(after)
+    for key in (before.keys() | after.keys()) - shown.keys():
         if _is_shown(key):
             parameters.pop(translated.get(key, key), None)
-    for key, value in after.items():
-        shown = translated.get(key, key)
+    for key, value in shown.items():
+        parameter = translated.get(key, key)
         # Most commits change none: this comparison is all that they pay for.
-        if parameters.get(shown) != value and _is_shown(key):
-            _set(parameters, shown, value, value_max)
+        if parameters.get(parameter) != value and _is_shown(key):
+            _set(parameters, parameter, value, value_max)
+
+
+def _first(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """As many properties as a row gets, the same ones for the same properties."""
+    if len(properties) <= PARAMETERS_MAX:
+        return properties
+
+    def rank(key: str) -> tuple[bool, bool, str]:
+        return key not in _READ_FROM_ROW, not key.startswith(_OF_ENGINES), key
+
+    return {key: properties[key] for key in nsmallest(PARAMETERS_MAX, properties, key=rank)}
 
 
 def _is_shown(key: str) -> bool:

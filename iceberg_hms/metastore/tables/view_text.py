@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from iceberg_hms.format.views.view_metadata import ViewMetadata
-from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits
+from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX, VALUE_MAX, fits
 
 _HIVE: Final = "hive"
 _SPARK: Final = "spark"
@@ -52,7 +52,8 @@ def set_spark_parameters(parameters: dict[str, str], metadata: ViewMetadata) -> 
     version = metadata.current_version
     namespace = version.raw["default-namespace"]
     parts = [version.raw.get("default-catalog") or _SESSION_CATALOG, *namespace]
-    if namespace and _SPARK in version.dialects and all(fits(part, VALUE_MAX) for part in parts):
+    is_held = len(parts) <= PARAMETERS_MAX and all(fits(part, VALUE_MAX) for part in parts)
+    if namespace and _SPARK in version.dialects and is_held:
         parameters[f"{_NAMESPACE}numParts"] = str(len(parts))
         parameters |= {f"{_NAMESPACE}part.{number}": part for number, part in enumerate(parts)}
 

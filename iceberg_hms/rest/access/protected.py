@@ -13,8 +13,9 @@ from typing import Any, Final
 from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
 from iceberg_hms.changes.updates import removed_field, set_field
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.locking.lock_modes import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, LockMode
+from iceberg_hms.locking.lock_modes import LockMode
 
 _TRUE, _FALSE = "true", "false"
 #: Property -> what it may be; the first is what its absence means.

@@ -6,6 +6,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.errors import AccessDenied, AlreadyExists, InvalidInput, MetastoreUnavailable, NamespaceNotEmpty
 from iceberg_hms.errors import NoSuchNamespace as Missing
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX
 from iceberg_hms.metastore.tables.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
 from tests.metastore.fake_hms import DropAfter, FakeHms
 
@@ -67,6 +68,21 @@ def test_an_owner_type_without_sense_is_refused(
     with pytest.raises(InvalidInput):
         namespaces.create("n", properties)
     assert hms.calls == []
+
+
+def test_a_namespace_has_only_so_many_properties(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+    full = {f"p{number:06}": "v" for number in range(PARAMETERS_MAX)}
+    namespaces.create("full", {**full, LOCATION: "file:/n", COMMENT: "why"})
+    with pytest.raises(InvalidInput, match="1,001 properties"):
+        namespaces.create("n", {**full, "one": "more"})
+    with pytest.raises(InvalidInput, match="1,001 properties"):
+        namespaces.update("full", {"one": "more"}, [])
+    assert (hms.calls.count("create_database"), hms.calls.count("alter_database")) == (1, 0)
+    namespaces.update("full", {"one": "instead"}, ["p000000"])
+    # What others have put there may be changed, and may become fewer.
+    hms.databases["full"].parameters |= {"two": "more", "three": "more"}
+    namespaces.update("full", {"one": "changed"}, ["two"])
+    assert "three" in namespaces.load("full")
 
 
 @pytest.mark.parametrize(("updates", "removals"), [({OWNER: "a"}, []), ({OWNER_TYPE: "USER"}, []), ({}, [OWNER])])

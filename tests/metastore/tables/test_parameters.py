@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.metastore.tables.parameters import hive_engine_enabled, is_iceberg, parameters_for
+from iceberg_hms.format.views.apply import new_view_metadata
+from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX
+from iceberg_hms.metastore.tables.parameters import (
+    hive_engine_enabled,
+    is_iceberg,
+    parameters_for,
+    view_parameters_for,
+)
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
+from tests.format.views import samples
 
 SUMMARY = {
     "operation": "append",
@@ -225,3 +233,66 @@ def test_long_text_is_counted_in_bytes() -> None:
         "fields": [{"id": 1, "name": "a", "required": False, "type": "int", "doc": wide}],
     }
     assert "current-schema" not in write(metadata_with(schemas=[schema]))
+
+
+def many(count: int) -> dict[str, str]:
+    return {f"p{number:06}": "v" for number in range(count)}
+
+
+def properties_in(written: Mapping[str, str]) -> list[str]:
+    return [key for key in written if key not in write(metadata_with())]
+
+
+def test_only_so_many_properties_are_parameters_and_always_the_same() -> None:
+    count = PARAMETERS_MAX + 1
+    written = write(metadata_with(many(count)))
+    assert properties_in(written) == sorted(many(count))[:PARAMETERS_MAX]
+    assert write(metadata_with()).items() <= written.items()
+    turned = write(metadata_with(dict(reversed(many(count).items()))))
+    assert turned == written
+
+
+@pytest.mark.parametrize("crowd", ["a", "iceberg-hms.a", "engine.hive.a", "write.a"])
+def test_what_is_read_from_the_row_is_a_parameter_beside_any_crowd(crowd: str) -> None:
+    """One who may set any other property cannot hide the lock of the table or the folders that it writes to."""
+    read = {
+        "iceberg-hms.lock": "zookeeper",
+        "iceberg-hms.exclusive": "true",
+        "engine.hive.lock-enabled": "false",
+        "engine.hive.enabled": "true",
+        "write.data.path": "file:/elsewhere",
+        "write.metadata.path": "file:/elsewhere/metadata",
+        "gc.enabled": "false",
+        "comment": "c",
+        "format-version": "2",
+    }
+    written = write(metadata_with({**{crowd + key: "v" for key in many(5_000)}, **read}))
+    assert {key: value for key, value in read.items() if key != "gc.enabled"}.items() <= written.items()
+    assert written["external.table.purge"] == "false"
+
+
+def test_engines_settings_go_before_a_users_own_properties() -> None:
+    settings = {"spark.sql.sources.provider": "iceberg", "write.format.default": "orc", "history.expire.max": "1"}
+    written = write(metadata_with({**{f"a{key}": "v" for key in many(5_000)}, **settings}))
+    assert settings.items() <= written.items()
+
+
+def test_a_row_with_more_parameters_shrinks_and_keeps_what_is_foreign() -> None:
+    before = metadata_with(many(5_000))
+    current = {**write(metadata_with()), **many(5_000), "numFiles": "4", "foreign": "x"}
+    after = write(metadata_with({**many(5_000), "p000001": "new"}), current, replaced=before)
+    assert len(properties_in(after)) == PARAMETERS_MAX + len(("numFiles", "foreign", "previous_metadata_location"))
+    assert (after["numFiles"], after["foreign"], after["p000001"]) == ("4", "x", "new")
+    fewer = write(metadata_with({"p004999": "v"}), after, replaced=before)
+    assert [key for key in fewer if key.startswith("p0")] == ["p004999"]
+
+
+def test_a_property_beyond_the_bound_leaves_no_foreign_value_under_its_name() -> None:
+    assert "z" not in write(metadata_with({**many(PARAMETERS_MAX), "z": "mine"}), {"z": "foreign"}, metadata_with())
+
+
+def test_a_view_has_as_many() -> None:
+    raw = samples.version(1, "SELECT 1")
+    metadata = new_view_metadata("0" * 8, "file:/w/v", many(5_000), samples.schema(0), raw, now_ms=1_000)
+    written = view_parameters_for({}, "file:/v1", metadata, replaced=None, max_size=32_672)
+    assert [key for key in written if key.startswith("p0")] == sorted(many(PARAMETERS_MAX))

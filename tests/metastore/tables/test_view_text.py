@@ -49,7 +49,12 @@ def test_the_catalog_of_the_version_is_kept() -> None:
 
 @pytest.mark.parametrize(
     "metadata",
-    [view("trino"), view("spark", **{"default-namespace": []}), view("spark", **{"default-namespace": ["n" * 40_000]})],
+    [
+        view("trino"),
+        view("spark", **{"default-namespace": []}),
+        view("spark", **{"default-namespace": ["n" * 40_000]}),
+        view("spark", **{"default-namespace": ["n"] * 1_000}),
+    ],
 )
 def test_without_a_namespace_for_spark_that_of_older_sql_goes(metadata: ViewMetadata) -> None:
     assert VALUE_MAX < 40_000
