@@ -16,7 +16,7 @@ from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder
-from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
 from iceberg_hms.catalog.table import Table
@@ -388,16 +388,24 @@ class Catalog:
         """How long a commit waits if its caller does not say."""
         return self._access.default_wait_seconds
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
+    def drop_table(
+        self,
+        identifier: Identifier,
+        *,
+        purge: bool = False,
+        wait_seconds: float | None = None,
+        run_purge: Callable[[Purge], object] = Purge.run,
+    ) -> None:
         """Remove a table from the metastore. With `purge`, delete its files too once the drop is proved: metadata,
         manifests and, unless the table has `gc.enabled=false`, data. Files that do not lie in a folder which the table
-        owns (`own_files`) are kept; the log says so. Raises NoSuchTable, LockNotAcquired."""
+        owns (`own_files`) are kept; the log and the event `purged` say so.
+        run_purge: runs the purge, or sees to it that it runs later. Raises NoSuchTable, LockNotAcquired."""
         dropped = self.services.coordinator.operations.drop(
             table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
         if purge and dropped is not None:
             guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
-            purge_files(self.services.ports, dropped, guard)
+            run_purge(Purge(self.services.ports, dropped, guard))
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.

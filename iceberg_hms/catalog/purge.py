@@ -1,83 +1,171 @@
-"""Deletes the files of a dropped table."""
+"""Deletes the files of a dropped table.
+
+Memory holds one manifest list and one manifest at a time, the paths of all manifests, and no path of a data file for
+longer than it takes to delete it and to say so: a table may have millions. A data file that several manifests name is
+deleted as often, which does no harm.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, Final
 
 from iceberg_hms.coordinator.location_policy import LocationGuard
-from iceberg_hms.coordinator.ports import CommitPorts, Manifests
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import delete_own_files, find_own_files
+from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnDeletion, find_own_files
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
 #: Table property; false: other tables share the data files, so a purge must keep them.
-GC_ENABLED = "gc.enabled"
+GC_ENABLED: Final = "gc.enabled"
+#: How long to delete before the next search for other tables in the folder: one may have come since the drop.
+SEARCH_AGAIN_SECONDS: Final = 60.0
 
 
-def purge_files(ports: CommitPorts, dropped: TableVersion, guard: LocationGuard | None = None) -> None:
-    """Delete a dropped table's own files (`OwnFiles`): data (unless `gc.enabled=false`), manifests, lists, statistics
-    and metadata files, in this order, so that after an interruption the remaining files still lead to the rest. Logs
-    what it keeps or cannot delete, and goes on: the table itself is dropped already. Call only after the drop is
-    proved. guard: of what may be read to find files; None: everything."""
-    row, metadata = dropped.pointer, dropped.metadata
-    try:
-        own = find_own_files(ports, row)
-    except IcebergHmsError as error:
-        logger.warning("the files of the dropped table %s are kept: other tables may name them: %s", row.name, error)
-        return
-    if own.reason:
-        logger.warning("the files of the dropped table %s are kept: %s", row.name, own.reason)
-        return
-    delete = partial(delete_own_files, ports, row, own, why="purge")
-    lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
-    reader = ports.manifests() if guard is None else GuardedManifests(ports.manifests(), guard)
-    manifests = _manifests(reader, metadata)
-    # As Java reads a boolean: anything but "true" is false.
-    if metadata.properties.get(GC_ENABLED, "true").lower() == "true":
-        delete(_data_files(reader, manifests))
-    delete(manifest.manifest_path for manifest in manifests)
-    delete(lists)
-    for key in ("statistics", "partition-statistics"):
-        delete(_named(metadata.fields.get(key), "statistics-path"))
-    delete(_named(metadata.fields.get("metadata-log"), "metadata-file"))
-    delete([row.metadata_location])
+class Purge:
+    """The deletion of a dropped table's own files (`OwnFiles`): data (unless `gc.enabled=false`), manifests, lists,
+    statistics and old metadata files, and last the current metadata file. So after an interruption that still leads to
+    whatever is left: a table that is registered from it can be purged again.
+
+    Make one only once the drop is proved. guard: of what may be read to find files; None: everything.
+    """
+
+    def __init__(self, ports: CommitPorts, dropped: TableVersion, guard: LocationGuard | None = None) -> None:
+        self._ports = ports
+        self._row = dropped.pointer
+        self._metadata = dropped.metadata
+        manifests = ports.manifests()
+        self._reader = manifests if guard is None else GuardedManifests(manifests, guard)
+        self._deleted = 0
+        self._stopped = False
+
+    @property
+    def name(self) -> TableName:
+        return self._row.name
+
+    @property
+    def metadata_location(self) -> str:
+        """The file that leads to all others."""
+        return self._row.metadata_location
+
+    def run(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Delete the files, and publish the event `purged`. Logs what it keeps or cannot delete, and goes on: the table
+        itself is dropped already. Raises nothing of ours.
+
+        stop: asked before each read and each deletion. Once it is true this returns False. Then call `run` again, which
+        begins anew and finds files that are gone, or `give_up`."""
+        self._stopped = False
+        deletion = OwnDeletion(self._ports, self._row, "purge")
+        try:
+            why = self._delete(deletion, stop)
+        except IcebergHmsError as error:
+            why = f"other tables may name them: {error}"
+        self._deleted += deletion.deleted
+        if self._stopped:
+            return False
+        if why:
+            logger.warning("the files of the dropped table %s are kept: %s", self.name, why)
+        self._publish(why or deletion.log_kept(), kept=deletion.kept, failed=deletion.failed)
+        return True
+
+    def give_up(self) -> None:
+        """Say that files are left, and what leads to them."""
+        logger.warning(
+            "files of the dropped table %s are left: register a table from %s and drop that with purge",
+            self.name,
+            self.metadata_location,
+        )
+        self._publish("it was stopped", ended=False)
+
+    def _publish(self, why: str, *, ended: bool = True, kept: int = 0, failed: int = 0) -> None:
+        self._ports.events.publish(
+            {
+                "event": "purged",
+                "table": self.name,
+                "metadata_location": self.metadata_location,
+                "ended": ended,
+                "deleted": self._deleted,
+                "kept": kept,
+                "failed": failed,
+                "why": why,
+            }
+        )
+
+    def _delete(self, deletion: OwnDeletion, stop: Callable[[], bool]) -> str:
+        """Returns why all files that are left are kept; empty if there is no such reason. Raises MetastoreError."""
+
+        def stopped() -> bool:
+            # Once true it stays so: no manifest may go before the data files that it names.
+            self._stopped = self._stopped or stop()
+            return self._stopped
+
+        if stopped():
+            return ""
+        now = self._ports.runtime.now
+        own, searched_at = find_own_files(self._ports, self._row), now()
+        if own.reason:
+            return own.reason
+        left = self._until(stopped)
+        for first in left:
+            if now() - searched_at >= SEARCH_AGAIN_SECONDS:
+                own, searched_at = find_own_files(self._ports, self._row), now()
+                if own.reason:
+                    return own.reason
+            deletion.delete(own, chain([first], islice(left, PUBLISHED_MAX - 1)))
+        return ""
+
+    def _until(self, stopped: Callable[[], bool]) -> Iterator[str]:
+        """The files to delete, in order, until it is stopped."""
+        for location in self._locations(stopped):
+            if stopped():
+                return
+            yield location
+
+    def _locations(self, stopped: Callable[[], bool]) -> Iterator[str]:
+        metadata = self._metadata
+        # As Java reads a boolean: anything but "true" is false.
+        with_data = metadata.properties.get(GC_ENABLED, "true").lower() == "true"
+        manifests: dict[str, None] = {}
+        for manifest in self._manifests(stopped):
+            if manifest.manifest_path not in manifests:
+                manifests[manifest.manifest_path] = None
+                if with_data:
+                    yield from self._data_files(manifest)
+        yield from manifests
+        yield from (snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
+        for key in ("statistics", "partition-statistics"):
+            yield from _named(metadata.fields.get(key), "statistics-path")
+        yield from _named(metadata.fields.get("metadata-log"), "metadata-file")
+        yield self.metadata_location
+
+    def _manifests(self, stopped: Callable[[], bool]) -> Iterator[ManifestFile]:
+        for snapshot in self._metadata.snapshots:
+            if stopped():
+                return
+            try:
+                yield from self._reader.list(snapshot)
+            except IcebergHmsError as error:
+                logger.warning("files of snapshot %d cannot be found for deletion: %s", snapshot.snapshot_id, error)
+
+    def _data_files(self, manifest: ManifestFile) -> Iterator[str]:
+        try:
+            for entry in self._reader.entries([manifest]):
+                yield entry.data_file.file_path
+        except IcebergHmsError as error:
+            logger.warning("files of %s cannot be found for deletion: %s", manifest.manifest_path, error)
 
 
-def _named(entries: Any, key: str) -> list[str]:
+def _named(entries: Any, key: str) -> Iterator[str]:
     """The files that a list of the metadata names. Malformed entries are logged and skipped."""
-    found: list[str] = []
     for entry in entries if isinstance(entries, Sequence) else ():
         path = entry.get(key) if isinstance(entry, Mapping) else None
         if isinstance(path, str):
-            found.append(path)
+            yield path
         else:
             logger.warning("a file cannot be found for deletion: %s has no %s", entry, key)
-    return found
-
-
-def _manifests(reader: Manifests, metadata: TableMetadata) -> list[ManifestFile]:
-    found: dict[str, ManifestFile] = {}
-    for snapshot in metadata.snapshots:
-        try:
-            found.update((manifest.manifest_path, manifest) for manifest in reader.list(snapshot))
-        except IcebergHmsError as error:
-            logger.warning("files of snapshot %d cannot be found for deletion: %s", snapshot.snapshot_id, error)
-    return list(found.values())
-
-
-def _data_files(reader: Manifests, manifests: Iterable[ManifestFile]) -> Iterable[str]:
-    paths: set[str] = set()
-    for manifest in manifests:
-        try:
-            paths.update(entry.data_file.file_path for entry in reader.entries([manifest]))
-        except IcebergHmsError as error:
-            logger.warning("files of %s cannot be found for deletion: %s", manifest.manifest_path, error)
-    return paths

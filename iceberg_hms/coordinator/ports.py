@@ -451,6 +451,9 @@ class EventListener(Protocol):
                                 `expired snapshots`, `orphans`, `old metadata` or `replaced lists` is why
         manifests-merged        `table`, `snapshot_id`, `outcome`: the server's own snapshot, which merges manifests, is
                                 `done`, `refused`, or `unknown`
+        purged                  `table`, `metadata_location`, `ended`, `deleted`, `kept`, `failed`, `why`: how many
+                                files of a dropped table were deleted, were kept since they are not its own (`why`), and
+                                could not be deleted. Not `ended`: it was stopped, and that file leads to the rest
         """
         ...
 

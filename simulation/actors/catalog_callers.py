@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
@@ -60,7 +60,7 @@ class CatalogCaller:
         if finish is not None:
             finish()
 
-    def _make(self) -> Callable[[], None] | None:
+    def _make(self) -> Callable[[], object] | None:
         """Call the operation; returns what is left to do once it is known to be made."""
         catalog_calls, call = self._coordinator.operations, self.call
         wait = self._random.pick(self.node.cluster.waits)
@@ -72,7 +72,7 @@ class CatalogCaller:
             case CatalogCallKind.PURGE:
                 dropped = catalog_calls.drop(call.name, wait_seconds=wait)
                 if dropped is not None:
-                    return lambda: purge_files(self.node.commit_ports(), dropped)
+                    return Purge(self.node.commit_ports(), dropped).run
             case CatalogCallKind.CREATE:
                 metadata = empty_table(self.node.runtime.uuid(), {}, self.node.runtime.now_ms())
                 change = from_request([requests.assert_create()], create_updates(metadata))

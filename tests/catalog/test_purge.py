@@ -2,11 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.catalog import purge
+from iceberg_hms.catalog.purge import SEARCH_AGAIN_SECONDS, Purge
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -31,7 +33,7 @@ def files():
     return StubbornFiles()
 
 
-def dropped(files, *, purge=True, break_file=None, **properties):
+def dropped(files, *, deletes=True, break_file=None, **properties):
     """Drop a table of two snapshots; the files that are left. break_file: damages the table before."""
     pointer = MemoryTablePointer(namespaces=())
     with memory_catalog(files=files, pointer=pointer) as catalog:
@@ -44,14 +46,14 @@ def dropped(files, *, purge=True, break_file=None, **properties):
             break_file(table, catalog)
     # Another process, with empty caches.
     with memory_catalog(files=files, pointer=pointer) as catalog:
-        catalog.drop_table("db.t", purge=purge)
+        catalog.drop_table("db.t", purge=deletes)
         with pytest.raises(NoSuchTable):
             catalog.load_table("db.t")
         return files.locations()
 
 
 def test_a_drop_keeps_every_file(files):
-    assert len(dropped(files, purge=False)) == 2 + 3 + 2 + 2
+    assert len(dropped(files, deletes=False)) == 2 + 3 + 2 + 2
 
 
 def test_a_purge_deletes_data_manifests_lists_and_metadata(files):
@@ -95,7 +97,7 @@ def test_a_malformed_entry_does_not_stop_the_purge(odd, files, caplog):
         metadata = TableMetadata({**table.metadata.fields, **odder})
         row = catalog.pointer("db.t")
         catalog.drop_table("db.t")
-        purge_files(catalog.services.ports, TableVersion(row, metadata))
+        Purge(catalog.services.ports, TableVersion(row, metadata)).run()
     assert files.locations() == (
         () if isinstance(odd, list) else ("file:/warehouse/db.db/t/a", "file:/warehouse/db.db/t/b")
     )
@@ -130,3 +132,156 @@ def test_a_table_around_does_not_stop_a_purge(files, folder):
         rows[TableName("db", "wide")] = replace(rows[table.name], location=folder, parameters=parameters)
 
     assert dropped(files, break_file=surround) == ()
+
+
+ORDER = ["data"] * 3 + ["manifest"] * 2 + ["list"] * 2 + ["metadata"] * 3
+
+
+class Dropped:
+    """A dropped table of three data files in two manifests, whose purge has not begun. deleted: in order, each attempt.
+    now: the time. manifests: wraps what reads them. fields: of the metadata."""
+
+    def __init__(self, files, manifests=lambda reader: reader, **fields):
+        self.files, self.deleted, self.events, self.now = files, [], [], 0.0
+        self.pointer = MemoryTablePointer(namespaces=())
+        runtime = ThreadRuntime()
+        runtime.now = lambda: self.now
+        self.catalog = memory_catalog(files=files, pointer=self.pointer, runtime=runtime)
+        self.catalog.create_namespace("db")
+        table = self.catalog.create_table("db.t", SCHEMA, partition_spec=["day(event_time)"])
+        for numbers in ((1, 2), (3,)):
+            paths = [f"file:/warehouse/db.db/t/data/{number}.parquet" for number in numbers]
+            for number, path in zip(numbers, paths, strict=True):
+                files.write(path, parquet(number, "ERROR"))
+            table.append(paths)
+        self.catalog.subscribe(self.events.append)
+        self.row = self.pointer.rows[table.name]
+        version = TableVersion(self.catalog.pointer("db.t"), TableMetadata({**table.metadata.fields, **fields}))
+        ports = self.catalog.services.ports
+        self.purge = Purge(replace(ports, manifests=lambda: manifests(ports.manifests())), version)
+        delete = files.delete
+
+        def watched(location):
+            self.deleted.append(location)
+            return delete(location)
+
+        files.delete = watched
+        self.catalog.drop_table("db.t")
+
+    @property
+    def kinds(self):
+        """Of the deleted files."""
+        kinds = {"/data/": "data", "/snap-": "list", ".json": "metadata"}
+        return [next((kinds[mark] for mark in kinds if mark in each), "manifest") for each in self.deleted]
+
+    @property
+    def purged(self):
+        [event] = [each for each in self.events if each["event"] == "purged"]
+        return {key: event[key] for key in ("ended", "deleted", "kept", "failed", "why")}
+
+
+def test_a_data_file_is_deleted_before_the_next_one_is_read(files):
+    """So memory does not grow with their number."""
+    read = []
+
+    def watched(reader):
+        entries = reader.entries
+
+        def one_by_one(manifests):
+            for entry in entries(manifests):
+                assert len(dropped.deleted) == len(read)
+                read.append(entry.data_file.file_path)
+                yield entry
+
+        reader.entries = one_by_one
+        return reader
+
+    dropped = Dropped(files, watched)
+    dropped.purge.run()
+    assert dropped.deleted[: len(read)] == read
+    assert len(read) == 3
+
+
+def test_files_go_in_an_order_in_which_the_rest_is_always_found(files):
+    dropped = Dropped(files)
+    metadata = dropped.purge.metadata_location
+    dropped.purge.run()
+    kinds = [
+        "metadata"
+        if each.endswith(".json")
+        else "data"
+        if "/data/" in each
+        else "list"
+        if "/snap-" in each
+        else "manifest"
+        for each in dropped.deleted
+    ]
+    assert kinds == ["data"] * 3 + ["manifest"] * 2 + ["list"] * 2 + ["metadata"] * 3
+    assert dropped.deleted[-1] == metadata
+    assert dropped.purged == {"ended": True, "deleted": 10, "kept": 0, "failed": 0, "why": ""}
+
+
+@pytest.mark.parametrize("after", range(10))
+def test_a_purge_that_was_stopped_anywhere_can_be_run_again_by_anyone(files, after):
+    """Through the metadata file, which an operator registers."""
+    dropped = Dropped(files)
+    assert not dropped.purge.run(lambda: len(dropped.deleted) >= after)
+    assert (len(dropped.deleted), dropped.events[after:]) == (after, [])
+    dropped.purge.give_up()
+    assert dropped.purged == {
+        "ended": False,
+        "deleted": after,
+        "kept": 0,
+        "failed": 0,
+        "why": "it was stopped",
+    }
+    dropped.catalog.register_table("db.again", dropped.purge.metadata_location)
+    dropped.catalog.drop_table("db.again", purge=True)
+    assert files.locations() == ()
+
+
+def test_a_purge_that_was_stopped_goes_on(files):
+    dropped = Dropped(files)
+    assert not dropped.purge.run(lambda: len(dropped.deleted) >= 4)
+    assert dropped.purge.run()
+    assert dropped.purged == {"ended": True, "deleted": 10, "kept": 0, "failed": 0, "why": ""}
+    assert files.locations() == ()
+
+
+def test_a_purge_says_what_it_could_not_delete_and_what_it_kept(files):
+    theirs = {"snapshot-id": 1, "statistics-path": "file:/warehouse/db.db/u/stats"}
+    dropped = Dropped(files, statistics=[theirs])
+    files.stubborn.add("file:/warehouse/db.db/t/data/1.parquet")
+    dropped.purge.run()
+    why = f"they do not lie in its own folder {dropped.row.location}"
+    assert dropped.purged == {"ended": True, "deleted": 9, "kept": 1, "failed": 1, "why": why}
+
+
+def test_a_table_that_comes_into_the_folder_while_its_files_are_deleted_stops_that(files, monkeypatch):
+    monkeypatch.setattr(purge, "PUBLISHED_MAX", 2)
+    dropped = Dropped(files)
+
+    def stop():
+        if len(dropped.deleted) == 3:
+            dropped.now += SEARCH_AGAIN_SECONDS
+            dropped.pointer.rows[TableName("db", "new")] = dropped.row
+        return False
+
+    dropped.purge.run(stop)
+    assert len(dropped.deleted) == 4, "the batch that is under way"
+    assert dropped.purged["why"].startswith("db.new has the folder")
+
+
+@pytest.mark.parametrize("call", range(1, 14))
+def test_a_purge_that_stops_once_leaves_out_nothing(files, call):
+    dropped = Dropped(files)
+    asked = []
+
+    def stop():
+        asked.append(None)
+        return len(asked) == call
+
+    assert not dropped.purge.run(stop)
+    assert dropped.kinds == ORDER[: len(dropped.kinds)]
+    assert dropped.purge.run()
+    assert dropped.purged["deleted"] == len(ORDER)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.changes.operations.manifest_merge import MERGE_ENABLED, MIN_COUNT
 from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
 from iceberg_hms.coordinator.ports import TableName
@@ -108,7 +109,7 @@ def test_each_change_has_one_line(
     response = as_caller("etl")(method, path, body)
     assert response.status_code < 300
     line = lines.last()
-    assert [each["action"] for each in lines.parsed()[:-1]] == ["delete-files"] * ("purge" in more)
+    assert [each["action"] for each in lines.parsed()[:-1]] == ["delete-files", "purge"][: 2 * ("purge" in more)]
     assert line.pop("time").endswith("Z")
     assert line.pop("request") == response.headers["x-request-id"]
     expected = {"caller": "etl", "peer": "127.0.0.1", "action": action, "object": target, "outcome": "done"}
@@ -307,6 +308,34 @@ def test_a_merge_that_the_server_makes_by_itself_has_a_line(
 
 def setting(name: str, value: str) -> dict[str, Any]:
     return {"action": "set-properties", "updates": {name: value}}
+
+
+def test_the_end_of_a_purge_has_a_line(catalog: ScriptedCatalog, as_caller: Callable[[str], Web], lines: Lines) -> None:
+    theirs = {"snapshot-id": 1, "statistics-path": "file:/else/where", "file-size-in-bytes": 1}
+    set_statistics = {"action": "set-partition-statistics", "partition-statistics": theirs}
+    location = catalog.commit(("sales", "orders"), [], [set_statistics]).metadata_location
+    folder = catalog.pointer(("sales", "orders")).location
+    assert as_caller("etl")("DELETE", f"{ORDERS}?purgeRequested=true").status_code == 204
+    [line] = [line for line in lines.parsed() if line["action"] == "purge"]
+    assert line.pop("time")
+    counted = {"deleted": 2, "kept": 1, "failed": 0, "why": f"they do not lie in its own folder {folder}"}
+    assert line == {
+        "action": "purge",
+        "object": ["sales", "orders"],
+        "outcome": "done",
+        **counted,
+        "metadata": location,
+    }
+
+
+def test_a_purge_that_was_stopped_says_what_leads_to_the_rest(catalog: ScriptedCatalog, lines: Lines) -> None:
+    create_app(catalog, settings=catalog.settings)
+    taken: list[Purge] = []
+    catalog.drop_table(("sales", "orders"), purge=True, run_purge=taken.append)
+    taken[0].give_up()
+    line = lines.last()
+    assert (line["action"], line["outcome"], line["deleted"]) == ("purge", "stopped", 0)
+    assert line["metadata"] == taken[0].metadata_location
 
 
 def test_a_line_names_so_many_deleted_files_and_no_more(catalog: ScriptedCatalog, lines: Lines) -> None:

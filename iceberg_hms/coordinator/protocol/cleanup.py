@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import Files
@@ -17,18 +18,28 @@ logger = logging.getLogger(__name__)
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
-def delete_files(files: Files, locations: Iterable[str]) -> list[str]:
-    """Delete files that are known to be garbage; returns those that were there. Logs and skips a file that cannot be
-    deleted: that changes no commit's outcome."""
-    deleted = []
+class Deleted(NamedTuple):
+    """What became of files: those that were there and are gone, and how many could not be deleted."""
+
+    locations: list[str]
+    failed: int
+
+
+def delete_files(files: Files, locations: Iterable[str]) -> Deleted:
+    """Delete files that are known to be garbage, each before the next one is asked for. Logs and skips a file that
+    cannot be deleted: that changes no commit's outcome."""
+    deleted: list[str] = []
+    failed = 0
     for location in locations:
+        failed += 1
         with log_and_continue(f"deleting {location}", SWEEP):
             try:
                 if files.delete(location):
                     deleted.append(location)
+                failed -= 1
             except IcebergHmsError as error:
                 logger.warning("%s could not be deleted: %s", location, error)
-    return deleted
+    return Deleted(deleted, failed)
 
 
 def expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:

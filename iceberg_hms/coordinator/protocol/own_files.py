@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
@@ -35,6 +35,8 @@ SEARCH_ALL_SECONDS: Final = 60.0
 SEARCH_AFTER_COMMIT_SECONDS: Final = 5.0
 #: How long the owner of a folder is known, and how long to ask nothing after a search that failed.
 REMEMBERED_SECONDS: Final = 600.0
+#: How many folders of one table are remembered: a store may give each file one of its own.
+FOLDERS_MAX: Final = 10_000
 #: How many deleted files one event names.
 PUBLISHED_MAX: Final = 1_000
 
@@ -59,6 +61,8 @@ class OwnFiles:
             return False
         own = self._by_folder.get(folder)
         if own is None:
+            if len(self._by_folder) >= FOLDERS_MAX:
+                self._by_folder.clear()
             own = self._by_folder[folder] = self._is_own(folder)
         return own
 
@@ -152,21 +156,51 @@ def publish_deleted(ports: CommitPorts, name: TableName, why: str, locations: Se
         ports.events.publish({"event": "files-deleted", "table": name, "why": why, "locations": locations})
 
 
-def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str], why: str) -> None:
-    """Delete those of the locations that are the table's own, and publish which; log how many are kept. why: as the
-    event has it."""
-    kept: list[str] = []
+class OwnDeletion:
+    """Deletes files on behalf of a table, and publishes which. why: as the event has it.
 
-    def owned() -> Iterator[str]:
+    deleted: how many were there. failed: how many could not be deleted. kept: how many are not the table's own."""
+
+    def __init__(self, ports: CommitPorts, row: Pointer, why: str) -> None:
+        self._ports = ports
+        self._row = row
+        self._why = why
+        self.deleted = 0
+        self.failed = 0
+        self.kept = 0
+        self._example = ""
+        self._reason = ""
+
+    def delete(self, own: OwnFiles, locations: Iterable[str]) -> None:
+        """Delete those of the locations that are the table's own, each before the next one is asked for."""
+        waiting = self._owned(own, locations)
+        for first in waiting:
+            found = delete_files(self._ports.files, chain([first], islice(waiting, PUBLISHED_MAX - 1)))
+            self.deleted += len(found.locations)
+            self.failed += found.failed
+            publish_deleted(self._ports, self._row.name, self._why, found.locations)
+
+    def log_kept(self) -> str:
+        """Log how many files were kept, and return why; empty if none was."""
+        if self.kept:
+            logger.warning(
+                "%d files of %s are kept, such as %s: %s", self.kept, self._row.name, self._example, self._reason
+            )
+        return self._reason
+
+    def _owned(self, own: OwnFiles, locations: Iterable[str]) -> Iterator[str]:
         for location in locations:
             if location in own:
                 yield location
-            else:
-                kept.append(location)
+                continue
+            if not self.kept:
+                self._example = location
+                self._reason = own.reason or f"they do not lie in its own folder {self._row.location}"
+            self.kept += 1
 
-    waiting = owned()
-    while some := list(islice(waiting, PUBLISHED_MAX)):
-        publish_deleted(ports, row.name, why, delete_files(ports.files, some))
-    if kept:
-        reason = own.reason or f"they do not lie in its own folder {row.location}"
-        logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], reason)
+
+def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str], why: str) -> None:
+    """Delete those of the locations that are the table's own, publish which, and log how many are kept."""
+    deletion = OwnDeletion(ports, row, why)
+    deletion.delete(own, locations)
+    deletion.log_kept()

@@ -8,7 +8,8 @@ line or make one long (`log_lines`). Strangers cannot fill the log either: it ha
 and then a line with the number of the others (`left_out`).
 
 What the server does by itself gets a line too: what it deletes on behalf of a table, by path and at most 1,000 files
-(`action` is `delete-files`), and the snapshots in which it merges manifests (`merge-manifests`).
+(`action` is `delete-files`), the end of a purge with their number (`purge`; its outcome is `stopped` if files are
+left), and the snapshots in which it merges manifests (`merge-manifests`).
 """
 
 from __future__ import annotations
@@ -148,6 +149,11 @@ class ServerTrail:
             case {"event": "files-deleted", "locations": locations, "why": why}:
                 files = [cut(each, _PATH_MAX) for each in locations]
                 self._log.write({**self._fields("delete-files", event, "done"), "why": why}, files=files)
+            case {"event": "purged", "ended": ended, "why": why, "metadata_location": location}:
+                counted = {key: event[key] for key in ("deleted", "kept", "failed")}
+                bounded = {"why": cut(why, _PATH_MAX)} if why else {}
+                fields = {**self._fields("purge", event, "done" if ended else "stopped"), **counted}
+                self._log.write(fields, **bounded, metadata=cut(location, _PATH_MAX))
             case {"event": "manifests-merged", "snapshot_id": snapshot, "outcome": outcome}:
                 self._log.write({**self._fields("merge-manifests", event, outcome), "snapshots": [snapshot]})
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, TableName
+from iceberg_hms.coordinator.protocol import own_files
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import (
@@ -194,6 +195,23 @@ def test_a_table_without_a_folder_owns_nothing(harness: Harness) -> None:
     assert owner(harness, location=None).reason == "the metastore names no folder for it"
     assert owner(harness, location="file:/", **recorded("file:/")).reason == "the metastore names no folder for it"
     assert owner(harness, location="relative").reason == "the metastore names no folder for it"
+
+
+def test_a_store_that_gives_each_file_a_folder_of_its_own_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_files, "FOLDERS_MAX", 10)
+    asked: list[str] = []
+
+    def counted(location: str) -> str:
+        asked.append(location)
+        return real_path(location)
+
+    files = OwnFiles("file:/wh/t", counted)
+    some = [f"file:/wh/t/{number}/file" for number in range(11)]
+    assert all(each in files for each in some)
+    del asked[:]
+    assert some[-1] in files
+    assert some[0] in files
+    assert asked == ["file:/wh/t/0"]
 
 
 def test_what_is_kept_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
