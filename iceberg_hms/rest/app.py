@@ -9,6 +9,7 @@ time than a commit spends in its group.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
@@ -37,6 +38,7 @@ from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadR
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
+from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.routing import Match, Routes
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, is_warehouse_name
@@ -79,6 +81,7 @@ def create_app(
         read_threads=_read_threads(settings),
         write_threads=_write_threads(settings),
         admission=Admission(settings.rest_max_requests_per_caller, settings.rest_body_memory_max_bytes),
+        purges=Purges(catalog.services.ports.runtime),
         clock=clock,
         warehouses=settings_of,
     )
@@ -257,6 +260,7 @@ class App:
         for context in self._contexts:
             context.read_threads.close()
             context.write_threads.close()
+        await asyncio.to_thread(self._context.purges.close)
         self._failures.flush()
         self._trail.flush()
         await send({"type": "lifespan.shutdown.complete"})

@@ -39,6 +39,7 @@ from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
 from iceberg_hms.rest.payloads import Page, decode_segment, joined_parts
 from iceberg_hms.rest.pending_response import PendingResponse
+from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import compressed, worth_compressing
@@ -79,7 +80,8 @@ class UnreadRequest:
 @dataclass(frozen=True, slots=True)
 class ServerContext:
     """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
-    lists. write_threads: for requests that take locks. admission: what callers may hold at once.
+    lists. write_threads: for requests that take locks. admission: what callers may hold at once. purges: what deletes
+    the files of dropped tables.
     warehouse: its name. warehouses: the settings of all that the server has, by name.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
@@ -92,6 +94,7 @@ class ServerContext:
     read_threads: RequestThreads
     write_threads: RequestThreads
     admission: Admission
+    purges: Purges
     clock: Clock = SYSTEM_CLOCK
     bodies: ResponseBodyCache = field(default_factory=ResponseBodyCache)
     compress_seconds: float = COMPRESS_SECONDS

@@ -21,7 +21,9 @@ from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
+from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.work_owner import owner
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
@@ -237,7 +239,14 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
     read_threads, write_threads = RequestThreads("read", 1), RequestThreads("write", 1)
     resource = Resource(
         ServerContext(
-            ScriptedCatalog(), Settings(), Everyone(), Counters(), read_threads, write_threads, Admission(9, 10**6)
+            ScriptedCatalog(),
+            Settings(),
+            Everyone(),
+            Counters(),
+            read_threads,
+            write_threads,
+            Admission(9, 10**6),
+            Purges(ThreadRuntime()),
         ),
         {"POST": endpoint},
     )
@@ -270,6 +279,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
             read_threads,
             RequestThreads("write", 1),
             Admission(9, 10**6),
+            Purges(ThreadRuntime()),
             compress_seconds=0.01,
         ),
         {"GET": endpoint},

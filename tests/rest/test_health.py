@@ -16,7 +16,9 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
 from iceberg_hms.rest.health import WATCHED_SECONDS, Health
+from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.runtime import ThreadRuntime
 from tests.rest.fakes import ScriptedCatalog, Web
 from tests.security.callers import ByHand
 
@@ -95,7 +97,14 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     catalog.gate = threading.Event()
     read_threads = RequestThreads("read", 4)
     context = ServerContext(
-        catalog, Settings(), Everyone(), Counters(), read_threads, RequestThreads("move", 1), Admission(9, 1)
+        catalog,
+        Settings(),
+        Everyone(),
+        Counters(),
+        read_threads,
+        RequestThreads("move", 1),
+        Admission(9, 1),
+        Purges(ThreadRuntime()),
     )
     health = Health([context], ready_seconds=0.01)
 
