@@ -151,7 +151,7 @@ class ServerTrail:
                 self._log.write({**self._fields("delete-files", event, "done"), "why": why}, files=files)
             case {"event": "purged", "ended": ended, "why": why, "metadata_location": location}:
                 counted = {key: event[key] for key in ("deleted", "kept", "failed")}
-                bounded = {"why": cut(why, _PATH_MAX)} if why else {}
+                bounded: dict[str, Any] = {"why": cut(why, _PATH_MAX)} if why else {}
                 fields = {**self._fields("purge", event, "done" if ended else "stopped"), **counted}
                 self._log.write(fields, **bounded, metadata=cut(location, _PATH_MAX))
             case {"event": "manifests-merged", "snapshot_id": snapshot, "outcome": outcome}:
