@@ -311,3 +311,15 @@ def test_a_riddle_is_found(words: tuple[str, str], line: int) -> None:
 def test_plain_words_are_no_riddle() -> None:
     text = "A writer told the server. Who holds the lock? The client that lost the race waits; it was asked to.\n"
     assert tidy_project.riddles("a.md", text) == []
+
+
+@pytest.mark.parametrize("text", ["self._ports.manifests().list(x)\n", "def f(ports):\n    return ports.manifests()\n"])
+def test_who_reads_manifests_past_the_guard_is_found(text: str) -> None:
+    [found] = messages(text, "iceberg_hms/rest/example.py")
+    assert "guarded_manifests.manifests_for" in found
+    assert messages(text, "iceberg_hms/cli/example.py") == []
+
+
+def test_all_who_may_read_any_manifest_do(project: list[tidy.Source]) -> None:
+    readers = {source.path for source in project if ".manifests()" in source.text}
+    assert tidy.READ_ANY_MANIFEST.keys() <= readers

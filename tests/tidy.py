@@ -68,6 +68,21 @@ CALLED_ELSEWHERE = {
 }
 
 
+#: Who may ask for the port that reads whatever manifest is named. All else asks `guarded_manifests.manifests_for`: what
+#: a client's table names is the client's choice.
+READ_ANY_MANIFEST = {
+    "iceberg_hms/coordinator/protocol/guarded_manifests.py": "it is the guard",
+    "iceberg_hms/coordinator/protocol/build_attempt.py": "each change of the group is guarded as it is staged",
+    "iceberg_hms/coordinator/protocol/commit_group.py": "a fence reads none",
+    "iceberg_hms/catalog/catalog.py": "for callers of the Python API, who have the process's rights",
+    "iceberg_hms/catalog/table.py": "the same",
+    "iceberg_hms/catalog/transaction.py": "the same",
+    "iceberg_hms/catalog/maintenance/reachable_files.py": "the same",
+}
+#: Rooms of such callers.
+_FOR_OPERATORS = ("iceberg_hms/cli/", "iceberg_hms/inspect/", "iceberg_hms/testing/")
+
+
 @dataclass(frozen=True)
 class Finding:
     """path and line of what is wrong; message: what, and what to do instead."""
@@ -150,6 +165,14 @@ def constants_are_defined_once(source: Source) -> Iterator[Finding]:
                     seen.add(target.id)
 
 
+def manifests_are_read_through_the_guard(source: Source) -> Iterator[Finding]:
+    if not source.in_package or source.path in READ_ANY_MANIFEST or source.path.startswith(_FOR_OPERATORS):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(("ports.manifests", "catalog.manifests")):
+            yield source.finding(node.lineno, "ask guarded_manifests.manifests_for: a client chose what is read")
+
+
 RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     module_is_short,
     functions_are_short,
@@ -157,6 +180,7 @@ RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     nothing_left_for_later,
     no_assert_in_the_package,
     constants_are_defined_once,
+    manifests_are_read_through_the_guard,
 )
 
 

@@ -23,7 +23,7 @@ from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
+from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LocationNotAllowed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
@@ -93,10 +93,8 @@ class ManifestMerging:
 
     def _manifests(self, metadata: TableMetadata) -> Manifests:
         """What reads for a client's table no more than the client may name."""
-        manifests = self._services().ports.manifests()
-        if self._locations is None:
-            return manifests
-        return GuardedManifests(manifests, self._locations.guard(metadata.location, base=metadata))
+        guard = None if self._locations is None else self._locations.guard(metadata.location, base=metadata)
+        return manifests_for(self._services().ports, guard)
 
     def _begin(self, name: TableName) -> bool:
         """False: a merge of the table is under way, or has failed just now; or too many are under way."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from iceberg_hms.coordinator.location_policy import LocationGuard
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
+from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnDeletion, find_own_files
 from iceberg_hms.errors import IcebergHmsError
@@ -40,8 +40,7 @@ class Purge:
         self._ports = ports
         self._row = dropped.pointer
         self._metadata = dropped.metadata
-        manifests = ports.manifests()
-        self._reader = manifests if guard is None else GuardedManifests(manifests, guard)
+        self._reader = manifests_for(ports, guard)
         self._deleted = 0
         self._stopped = False
 

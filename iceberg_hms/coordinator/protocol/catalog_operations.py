@@ -42,7 +42,7 @@ from iceberg_hms.coordinator.protocol.folder_overlaps import (
     shared_folder,
     tables_sharing,
 )
-from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
+from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.operation_requests import (
     find_taken,
@@ -131,8 +131,8 @@ class CatalogOperations:
         insert: Callable[[TableName, str, TableMetadata, str | None], SwapAnswer],
         look_again: Callable[[TableMetadata], None],
     ) -> CommitReport:
-        manifests = self._ports.manifests()
-        recorded = RecordedWrites(manifests if guard is None else GuardedManifests(manifests, guard))
+        manifests = manifests_for(self._ports, guard)
+        recorded = RecordedWrites(manifests)
         taken = find_taken(self._ports, name)
         if taken is not None:
             return self._creations.report_if_ours(taken, change, manifests)

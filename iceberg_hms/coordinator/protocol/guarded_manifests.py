@@ -8,13 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from iceberg_hms.coordinator.location_policy import LocationGuard
-from iceberg_hms.coordinator.ports import Manifests
+from iceberg_hms.coordinator.ports import CommitPorts, Manifests
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+
+
+def manifests_for(ports: CommitPorts, guard: LocationGuard | None) -> Manifests:
+    """What reads and writes for the guard's client; None: for a caller who has the process's rights. What is done for
+    clients asks for it here, and nowhere for the port itself: a rule of tests/tidy.py."""
+    return guarded(ports.manifests(), guard)
+
+
+def guarded(manifests: Manifests, guard: LocationGuard | None) -> Manifests:
+    """The same for a port that the changes of a group share."""
+    return manifests if guard is None else GuardedManifests(manifests, guard)
 
 
 class GuardedManifests:

@@ -16,7 +16,7 @@ from iceberg_hms.changes.sorted_files import has_files_sorted_as
 from iceberg_hms.coordinator.location_policy import LocationGuard
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.protocol.already_committed import committed_as
-from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
+from iceberg_hms.coordinator.protocol.guarded_manifests import guarded
 from iceberg_hms.coordinator.protocol.invariants import added_snapshots, check_clock, check_transition
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
@@ -96,7 +96,7 @@ class Staging:
     def _add(self, commit: PendingCommit) -> None:
         """Stage a commit; one that fails is set aside with its own error."""
         guard = self._guard_of(commit)
-        recorded = RecordedWrites(self.manifests if guard is None else GuardedManifests(self.manifests, guard))
+        recorded = RecordedWrites(guarded(self.manifests, guard))
         try:
             if self.base is not None and self._is_in(self.base, commit, recorded):
                 self.already.append(commit)
