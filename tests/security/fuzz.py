@@ -195,7 +195,7 @@ class World:
         found = _TABLE.search(attack.path)
         table = found[1].lower() if found else "events"
         words = self.words(table) | (self.view_words() if "view" in attack.path else {})
-        written = encode(mutated(_replaced(self._whole(attack.body, table), words), attack.mutations))
+        written = encode(mutated(replaced(self._whole(attack.body, table), words), attack.mutations))
         return written[: len(written) * attack.cut // 1_000]
 
     def _whole(self, body: Any, table: str) -> Any:
@@ -342,11 +342,12 @@ def _check_error(attack: Attack, response: Response) -> None:
     require(error["error"]["code"] == response.status, f"another code than the status: {text[:400]}")
 
 
-def _replaced(value: Any, words: Mapping[str, Any]) -> Any:
+def replaced(value: Any, words: Mapping[str, Any]) -> Any:
+    """A body with what its words stand for."""
     if isinstance(value, dict):
-        return {key: _replaced(child, words) for key, child in value.items()}
+        return {key: replaced(child, words) for key, child in value.items()}
     if isinstance(value, list):
-        return [_replaced(child, words) for child in value]
+        return [replaced(child, words) for child in value]
     if isinstance(value, str) and value.startswith("@"):
         name, slash, rest = value.partition("/")
         return words.get(name, value) if not slash else f"{words.get(name, name)}/{rest}"
@@ -409,13 +410,13 @@ def sockets() -> Iterator[Send]:
             server.stop()
 
 
-def over_socket(port: int, attack: Attack, body: bytes) -> Response | None:
-    """None if the server closed the connection without a response."""
+def over_socket(port: int, attack: Attack, body: bytes, seconds: float = ANSWER_SECONDS) -> Response | None:
+    """None if the server closed the connection without a response. seconds: how long it may take to answer."""
     target = attack.path + (f"?{attack.query}" if attack.query else "")
     lines = [f"{attack.method} {target} HTTP/1.1".encode("latin-1"), b"host: 127.0.0.1", b"connection: close"]
     lines += [b"content-type: application/json", b"content-length: %d" % len(body)]
     lines += [name + b": " + value for name, value in attack.headers]
-    with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
         received = b""
         try:
             connection.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + body)
