@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,8 @@ class HonestCaller:
         self.last = ""
         #: Others read it.
         self.tables: list[Owned] = []
+        #: UUIDs of tables that were staged last.
+        self.staged: deque[str] = deque(maxlen=3)
         self._views: list[TableName] = []
         self._rows: dict[TableName, Any] = {}
         self._pointers: dict[TableName, str] = {}
@@ -218,6 +221,7 @@ class HonestCaller:
         body = {"name": name.name, "schema": SCHEMA, "stage-create": True}
         answer = self.ask("POST", f"/v1/namespaces/{name.namespace}/tables", body)
         staged = TableMetadata.parse(orjson.dumps(answer["metadata"]))
+        self.staged.append(str(staged.uuid))
         path, updates = self._snapshot(staged)
         creation = {"requirements": [{"type": "assert-create"}], "updates": [*create_updates(staged), *updates]}
         tables = f"/v1/namespaces/{name.namespace}/tables/{name.name}"
@@ -299,6 +303,10 @@ class HonestCaller:
         self.ask("DELETE", f"{table.path}?purgeRequested=true", expect=204)
         self._purged(table)
         self.ask("HEAD", table.path, expect=404)
+        # Though another table may have its UUID by now.
+        same = {"type": "assert-table-uuid", "uuid": table.metadata.uuid}
+        update = {"action": "set-properties", "updates": {"a": "b"}}
+        self.ask("POST", table.path, {"requirements": [same], "updates": [update]}, expect=404)
 
     def _purged(self, table: Owned) -> None:
         self.tables.remove(table)

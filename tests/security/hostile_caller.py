@@ -125,7 +125,7 @@ class HostileCaller:
 
     # What it names
 
-    def _victim(self) -> tuple[str, str, TableMetadata | None]:
+    def _victim(self) -> tuple[str, str, TableMetadata]:
         """A table of another: its location, its metadata file, and its metadata."""
         tables = [table for each in self._victims for table in tuple(each.tables)]
         if tables and self._random.random() < 0.6:
@@ -205,12 +205,11 @@ class HostileCaller:
     def _file(self) -> str:
         """A file of another, or one of its own that names such files."""
         location, metadata_location, metadata = self._victim()
-        snapshot = None if metadata is None else metadata.current_snapshot
+        snapshot = metadata.current_snapshot
         found = [metadata_location, f"{location}/data/0.parquet", f"{location}/metadata/1.stats"]
         found += [f"file:{self._world.folder('b')}/hive/000000_0", f"file:{self._world.folder('a')}/link/hive/000000_0"]
         found += [f"file:{self._world.elsewhere}/b/000000_0", f"{location}/metadata/no.avro"]
-        if metadata is not None:
-            found += [each["metadata-file"] for each in metadata.metadata_log]
+        found += [each["metadata-file"] for each in metadata.metadata_log]
         if snapshot is not None and snapshot.manifest_list:
             found += [snapshot.manifest_list] * 2
             with suppress(IcebergHmsError):
@@ -240,7 +239,8 @@ class HostileCaller:
 
     def _uuid(self) -> str:
         metadata = self._victim()[2]
-        return str(metadata.uuid) if metadata is not None and self._random.random() < 0.6 else SYSTEM_CLOCK.uuid()
+        staged = [uuid for each in self._victims for uuid in tuple(each.staged)]
+        return str(self._pick(metadata.uuid, metadata.uuid, SYSTEM_CLOCK.uuid(), *staged))
 
     def _words(self, table: str) -> tuple[dict[str, Any], TableMetadata | None]:
         """What the words of `shapes` stand for, for a table of its own; and its metadata, if it is there."""
@@ -270,8 +270,7 @@ class HostileCaller:
 
     def _list(self, metadata: TableMetadata) -> str:
         """A manifest list: one in its own folder that names another's manifests, or another's."""
-        victim = self._victim()[2]
-        snapshot = None if victim is None else victim.current_snapshot
+        snapshot = self._victim()[2].current_snapshot
         if snapshot is None or self._random.random() < 0.3:
             return self._file()
         try:
@@ -286,7 +285,7 @@ class HostileCaller:
         """A metadata file of its own, which names what is another's."""
         _, metadata = self._words("t0")
         victim = self._victim()[2]
-        if metadata is None or victim is None:
+        if metadata is None:
             return self._file()
         self._count += 1
         own = f"file:{self._world.folder('a')}/reg{self._number}_{self._count}"
