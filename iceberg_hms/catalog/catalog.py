@@ -15,7 +15,7 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder, refuse_shared_namespace
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
@@ -490,6 +490,8 @@ class Catalog:
         location = properties.get(NAMESPACE_LOCATION)
         if self._locations is not None and location is not None:
             self._locations.check_namespace(name, location)
+            # The folder of `default` holds the warehouse: there its tables' folders are as good as a namespace's.
+            refuse_shared_namespace(self.services, name, location)
 
     def _with_lock_property(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""

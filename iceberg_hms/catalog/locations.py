@@ -38,6 +38,13 @@ def namespace_folder(services: Services, name: TableName, namespace: Mapping[str
     return _WITHOUT_AUTHORITY.sub("file:///", folder)
 
 
+def refuse_shared_namespace(services: Services, namespace: str, folder: str) -> None:
+    """Raises InvalidInput if the folder that a namespace is to have is, contains or lies in that of a table or view of
+    another namespace that is found in time; MetastoreError."""
+    nobody = TableName(namespace, "")
+    is_known_to_be_free(services.ports, nobody, folder, hive=HiveRows.NEAR, root=None, elsewhere=True)
+
+
 @dataclass(frozen=True, slots=True)
 class NewFolder:
     """The folder of a new table. is_owned: it is empty, and no other table or view was found in it or around it, so

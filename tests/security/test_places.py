@@ -156,6 +156,21 @@ def test_a_namespace_lies_neither_in_nor_around_another(world: World, location: 
     world.takes("POST", "/v1/namespaces", ours, "admin")
 
 
+@pytest.mark.parametrize("inner", ["", "/deeper", "/metadata"])
+@pytest.mark.parametrize("table", ["owned", "hive"])
+def test_a_namespace_lies_in_no_table_of_another(world: World, table: str, inner: str) -> None:
+    """`default` holds the warehouse, so its own folder is no reason to refuse one. A table that was made there would
+    keep the files of this one."""
+    world.takes("POST", "/v1/namespaces/default/tables", {"name": "owned", "schema": SCHEMA}, "default")
+    world.metastore.add_hive_table(TableName("default", "hive"), "file:/warehouse/hive")
+    location = f"file:/warehouse/{table}{inner}"
+    made = {"namespace": ["c"], "properties": {"location": location}}
+    for path, body in (("/v1/namespaces", made), ("/v1/namespaces/a/properties", {"updates": {"location": location}})):
+        answer = world.webs("admin")("POST", path, body)
+        assert error_of(answer)[:2] == (400, "BadRequestException"), answer.text
+    world.takes("POST", "/v1/namespaces/a/properties", {"updates": {"location": "file:/warehouse/owned2"}}, "admin")
+
+
 def test_a_link_leads_into_no_other_namespaces_folder(tmp_path: Path) -> None:
     files: Any = PyArrowFiles(fsync=False)
     with memory_catalog(files=files, warehouse=f"file:{tmp_path}/wh") as catalog:
