@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import QueueFull as QueueFull
     from iceberg_hms.errors import ReadOnly as ReadOnly
     from iceberg_hms.errors import RequirementFailed as RequirementFailed
+    from iceberg_hms.errors import ResourceExhausted as ResourceExhausted
     from iceberg_hms.errors import ScopeMissing as ScopeMissing
     from iceberg_hms.errors import StorageError as StorageError
-    from iceberg_hms.errors import TooManyOpenFiles as TooManyOpenFiles
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
     from iceberg_hms.expressions.expression import col as col
     from iceberg_hms.format.manifests.manifest import DataFile as DataFile
@@ -107,7 +107,7 @@ _ERRORS = (
     "QueueFull",
     "ScopeMissing",
     "StorageError",
-    "TooManyOpenFiles",
+    "ResourceExhausted",
     "UnsupportedFormat",
 )
 

@@ -302,10 +302,11 @@ class Settings(RestSettings):
 
     max_metadata_bytes: int = number(
         "storage.max-metadata-bytes",
-        512 * MIB,
+        64 * MIB,
         1,
         2**40,
-        "Largest metadata file, and its JSON when it is compressed. Reading it takes some five times as much memory.",
+        "Largest metadata file, and its JSON when it is compressed. Parsed it may take four times as much memory, "
+        "counted as its bytes and 80 for each value.",
     )
     max_manifest_bytes: int = number(
         "storage.max-manifest-bytes",

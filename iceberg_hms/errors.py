@@ -37,7 +37,7 @@
      |    +-- LockUnavailable        the lock API is missing or broken on this metastore
      |    +-- LockLost               the lock is no longer ours
      +-- StorageError                a file could not be read or written
-     |    +-- TooManyOpenFiles       this process cannot open another file for the moment
+     |    +-- ResourceExhausted      this process has no memory or no open file left for it, for the moment
      |    +-- CorruptFile            it was read, and is not what it should be
      +-- EngineError                 Java, Spark or a local server could not be started
      +-- ProvedFailure               mixed into a type above that proves nothing by itself (`proved`)
@@ -380,10 +380,10 @@ class StorageError(IcebergHmsError):
     default_next_step = "check the path, the permissions and the free space"
 
 
-class TooManyOpenFiles(StorageError):
-    """This process or its machine cannot open another file. It passes: the caller sends its request again."""
+class ResourceExhausted(StorageError):
+    """This process has no memory left for a metadata file, or no open file. It passes: the caller tries again."""
 
-    default_next_step = "wait, then try again; the operator raises the limit of open files"
+    default_next_step = "wait, then try again; the operator raises `rest.memory.max-bytes`, or the limit of open files"
 
 
 class CorruptFile(StorageError):

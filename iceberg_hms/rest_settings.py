@@ -96,12 +96,13 @@ class RestSettings:
         10**9,
         "Most values in the JSON of a REST request, counted as its brackets, braces, commas and colons.",
     )
-    rest_body_memory_max_bytes: int = number(
-        "rest.body-memory.max-bytes",
-        256 * MIB,
-        MIB,
+    rest_memory_max_bytes: int = number(
+        "rest.memory.max-bytes",
+        1_024 * MIB,
+        2 * MIB,
         2**40,
-        "Memory for the bodies of all REST requests at once, parsed ones included; one caller gets half of it.",
+        "Memory for what REST requests hold: their bodies, metadata files that are read for them or cached, and their "
+        "responses. One caller gets half of it. At least fourteen times `storage.max-metadata-bytes`.",
     )
     rest_body_timeout_ms: int = number(
         "rest.body-timeout-ms", 60_000, 1, DAY_MS, "How long a client may take to send the body of a request."

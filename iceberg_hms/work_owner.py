@@ -17,6 +17,11 @@ NOBODY: Final = ""
 _OWNER: ContextVar[str] = ContextVar("iceberg_hms_work_owner", default=NOBODY)
 
 
+def caller_owner(caller: str) -> str:
+    """The owner of a REST caller's work."""
+    return f"caller {caller}"
+
+
 @contextmanager
 def owned_by(owner: str) -> Iterator[None]:
     """Let `owner` return this name within. owner: any text that tells owners apart."""

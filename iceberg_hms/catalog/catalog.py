@@ -38,6 +38,7 @@ from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockMode
+from iceberg_hms.memory_budget import MemoryBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,12 @@ class Catalog:
         ports = self.services.ports
         guarded._locations = LocationPolicy(self.settings, ports.files, NamespaceFolders(ports).all)
         return guarded
+
+    def use_memory(self, budget: MemoryBudget) -> None:
+        """Count in this budget what is read of metadata: beyond it loads and commits raise ResourceExhausted. Not for
+        the services of a forked child."""
+        self.services.coordinator.use_memory(budget)
+        self.services.views.use_memory(budget)
 
     @property
     def locations(self) -> LocationPolicy | None:

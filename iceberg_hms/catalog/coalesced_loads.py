@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from iceberg_hms.coordinator.ports import Runtime, ThreadEvent
-from iceberg_hms.errors import IcebergHmsError, own_copy
+from iceberg_hms.errors import IcebergHmsError, ResourceExhausted, own_copy
 
 #: After so many seconds of waiting for another caller's load, a caller loads by itself.
 WAIT_SECONDS: Final = 5.0
@@ -60,7 +60,8 @@ class CoalescedLoads(Generic[Key, Result]):
         if joined.done.wait(self._wait_seconds):
             for result in joined.results:
                 return result
-            if isinstance(joined.error, IcebergHmsError):
+            # What one caller may hold says nothing of the others.
+            if isinstance(joined.error, IcebergHmsError) and not isinstance(joined.error, ResourceExhausted):
                 raise own_copy(joined.error) from joined.error
         # It takes too long, or ended with an exception of its own caller's, such as an interrupt.
         return self._load(key)

@@ -33,7 +33,7 @@ from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
-from iceberg_hms.errors import QueueFull
+from iceberg_hms.errors import QueueFull, proved
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.work_owner import owned_by
 
@@ -67,6 +67,8 @@ class Coordinator:
             self._cache.peek,
             SentSwaps(ports.runtime),
         )
+        #: Counts in a memory budget what is read and kept of metadata.
+        self.use_memory = self._cache.use_memory
         #: Create, register, rename, drop.
         self.operations = CatalogOperations(ports, self._cache, settings, uuid_lookup)
 
@@ -139,7 +141,7 @@ class Coordinator:
                 return outcome.error
             except Exception as refused:  # noqa: BLE001 - its own error, or why nobody can tell
                 return refused
-        return outcome.error
+        return outcome.error if isinstance(outcome, Unknown) else proved(outcome.error)
 
     def waiting(self) -> tuple[int, float]:
         """How many commits wait in the queues, and for how many seconds the oldest has; 0 if there is none."""

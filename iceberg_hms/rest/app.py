@@ -10,7 +10,7 @@ time than a commit spends in its group.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -24,7 +24,10 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
+from iceberg_hms.coordinator.protocol.metadata_cache import VERSIONS
+from iceberg_hms.errors import ConfigError, IcebergHmsError, NoSuchWarehouse
+from iceberg_hms.format.file_bounds import FileBounds
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds, ServerTrail
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
@@ -40,6 +43,8 @@ from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.rest.response_bodies import ResponseBodyCache
+from iceberg_hms.rest.responses import send_in_parts
 from iceberg_hms.rest.routing import Match, Routes
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, is_warehouse_name
 
@@ -69,10 +74,14 @@ def create_app(
     token everyone.
     free_locations: clients may name every location, since they have the process's rights anyway.
     warehouses: further catalogs by their names, with the settings that they were made with (`load_warehouses`).
-    Raises ConfigError for a blank token, and as `Catalog.for_clients`. The caller keeps the catalogs and closes them.
+    Raises ConfigError for a blank token, for settings that contradict each other, and as `Catalog.for_clients`. The
+    caller keeps the catalogs and closes them.
     """
     catalogs = {DEFAULT_WAREHOUSE: catalog, **(warehouses or {})}
     settings_of = {name: each.settings for name, each in catalogs.items()} | {DEFAULT_WAREHOUSE: settings}
+    memory = _memory(settings.rest_memory_max_bytes, settings_of.values())
+    for each in catalogs.values():
+        each.use_memory(memory)
     context = ServerContext(
         catalog=catalog if free_locations else catalog.for_clients(),
         settings=settings,
@@ -80,8 +89,9 @@ def create_app(
         counters=Counters(tables=settings.rest_metrics_tables),
         read_threads=_read_threads(settings),
         write_threads=_write_threads(settings),
-        admission=Admission(settings.rest_max_requests_per_caller, settings.rest_body_memory_max_bytes),
+        admission=Admission(settings.rest_max_requests_per_caller, memory),
         purges=Purges(catalog.services.ports.runtime),
+        bodies=ResponseBodyCache(memory),
         clock=clock,
         warehouses=settings_of,
     )
@@ -103,6 +113,18 @@ def create_app(
         _merge_manifests(own.catalog, settings)
         contexts.append(own)
     return App(contexts)
+
+
+def _memory(max_bytes: int, settings: Iterable[Settings]) -> MemoryBudget:
+    """The budget of a server. Raises ConfigError if the largest metadata file may take more."""
+    largest = max(FileBounds.of(each.as_dict()).held_bytes for each in settings)
+    needed = VERSIONS * largest
+    if needed > max_bytes:
+        raise ConfigError(
+            f"`rest.memory.max-bytes` is {max_bytes}, but a commit to a table may take {needed} bytes of memory",
+            next_step="raise it, or lower `storage.max-metadata-bytes`",
+        )
+    return MemoryBudget(max_bytes, largest)
 
 
 def _merge_manifests(catalog: Catalog, settings: Settings) -> None:
@@ -196,7 +218,7 @@ class App:
                 if self.health.draining:
                     # The client's next request opens a connection, through a balancer to another server.
                     response.raw_headers.append((b"connection", b"close"))
-                await response(scope, receive, send)
+                await send_in_parts(response, send)
         finally:
             seconds = clock.monotonic() - started
             counters.end(scope["method"], route, status, seconds, context.warehouse)

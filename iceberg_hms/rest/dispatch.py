@@ -29,11 +29,13 @@ from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
+from iceberg_hms.format.metadata.parsed_size import TextSize, count_values, is_wide
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import CHANGES, AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import not_authenticated
-from iceberg_hms.rest.admission import Admission, HeldByRequest, count_values, parsed_bytes
+from iceberg_hms.rest.admission import Admission, HeldByRequest
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
@@ -100,6 +102,11 @@ class ServerContext:
     compress_seconds: float = COMPRESS_SECONDS
     warehouse: str = DEFAULT_WAREHOUSE
     warehouses: Mapping[str, Settings] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """What all requests may hold."""
+        return self.admission.memory
 
 
 def _may(access: Access, caller: Caller, warehouse: str, action: Action, namespace: str) -> bool:
@@ -266,7 +273,7 @@ class Resource:
         body, values = await read_body(incoming.receive, incoming.headers, self._context.settings, held)
         if not body:
             return body, 0
-        memory = parsed_bytes(body, values)
+        memory = TextSize(len(body), values, is_wide(body)).parsed_bytes
         held.hold(memory)
         return body, memory
 

@@ -63,7 +63,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.IssuerUnavailable: ErrorRule(429, "TooManyRequestsException", _RETRY),
     errors.CommitStateUnknown: ErrorRule(500, "CommitStateUnknownException"),
     errors.MetastoreUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
-    errors.TooManyOpenFiles: ErrorRule(503, "ServiceUnavailableException", _RETRY),
+    errors.ResourceExhausted: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     Exception: ErrorRule(500, "ServiceFailureException"),
 }
 
@@ -99,7 +99,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.MetastoreRefused: "The metastore refused the request",
     errors.AccessDenied: "The metastore does not allow this server to do it",
     errors.LockUnavailable: "The lock of the table cannot be taken",
-    errors.TooManyOpenFiles: "The server has too many files open",
+    errors.ResourceExhausted: "The server is short of memory or of open files",
     errors.StorageError: "A file could not be read or written",
     errors.CorruptFile: "A file is damaged",
     errors.IcebergHmsError: "The server failed",

@@ -188,7 +188,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self._made:
             # The handshake has a bound of its own.
             return
-        if self._sending_since is not None and not self.transport.get_write_buffer_size():
+        answering = self._answering
+        if answering is not None and answering.response_started and not answering.response_complete:
+            if self._sending_since is None:
+                self._sending_since = now
+        elif self._sending_since is not None and not self.transport.get_write_buffer_size():
             self._sending_since = None
             self._since = now
         waited = now - self._since

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.access.authorization import RunOnThread
-from iceberg_hms.work_owner import NOBODY, owned_by
+from iceberg_hms.work_owner import NOBODY, caller_owner, owned_by
 
 #: How many requests may wait for each thread. More would wait longer than their clients.
 WAITING_PER_THREAD: Final = 64
@@ -58,7 +58,7 @@ class RequestThreads:
 
         def run(function: Callable[[], Result]) -> Awaitable[Result]:
             def owned() -> Result:
-                with owned_by(f"caller {caller}"):
+                with owned_by(caller_owner(caller)):
                     return function()
 
             return self.run(owned, caller)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
+from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.format.metadata.gzip_parts import CompressedPart, join_gzip, join_text
+from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 
 #: How many bodies are kept: of commits on more tables at once, some are rendered again.
 KEPT_BODIES: Final = 16
@@ -24,11 +26,20 @@ RunOnThread = Callable[[Callable[[], bytes]], Awaitable[bytes]]
 
 
 class ResponseBody:
-    """Bytes, and their gzip form once a client accepts it. Safe for threads."""
+    """Bytes, and their gzip form once a client accepts it. Safe for threads. memory: counts the bytes as long as a
+    response has them; it holds nothing yet. must: whatever the budget has left. Raises ResourceExhausted."""
 
-    def __init__(self, parts: Iterable[bytes | CompressedPart]) -> None:
-        self._parts = tuple(parts)
-        self.data = join_text(self._parts)
+    def __init__(self, parts: Iterable[bytes | CompressedPart], memory: HeldMemory, *, must: bool = True) -> None:
+        found = tuple(parts)
+        self.data = join_text(found)
+        self._memory = memory
+        if must:
+            memory.set_to(len(self.data))
+        elif not memory.resize(len(self.data)):
+            raise ResourceExhausted(
+                f"The requests that are running leave no {len(self.data)} bytes of memory for a response"
+            )
+        self._parts = tuple(_within(self.data, found))
         self._packed: bytes | None = None
         self._packing: asyncio.Future[bytes] | None = None
         self._mutex = threading.Lock()
@@ -43,6 +54,7 @@ class ResponseBody:
         with self._mutex:
             if self._packed is None:
                 self._packed = join_gzip(self._parts)
+                self._memory.set_to(self.size)
             return self._packed
 
     async def pack(self, run: RunOnThread) -> None:
@@ -53,22 +65,40 @@ class ResponseBody:
         await asyncio.shield(self._packing)
 
 
+def _within(text: bytes, parts: Iterable[bytes | CompressedPart]) -> Iterator[bytes | memoryview | CompressedPart]:
+    """The parts of a text, of which those without a compressed form take no memory of their own."""
+    view, at = memoryview(text), 0
+    for part in parts:
+        size = len(part if isinstance(part, bytes) else part.json)
+        yield view[at : at + size] if isinstance(part, bytes) else part
+        at += size
+
+
 class ResponseBodyCache:
-    """The last bodies, by key. Safe for threads: other callers wait while one renders a body."""
+    """The last bodies, by key. Safe for threads: other callers wait while one renders a body. memory: counts them."""
 
-    def __init__(self, *, max_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, memory: MemoryBudget | None = None, *, max_bytes: int = KEPT_BYTES) -> None:
+        self._memory = memory or MemoryBudget()
         self._max_bytes = max_bytes
-        self._mutex = threading.Lock()
+        # The budget empties the cache for a body that is rendered.
+        self._mutex = threading.RLock()
         self._bodies: OrderedDict[str, ResponseBody] = OrderedDict()
+        self._memory.add_cache(self.clear)
 
-    def get(self, key: str, make: Callable[[], Iterable[bytes | CompressedPart]]) -> ResponseBody:
-        """The body of `key`; `make` renders its parts if it is not cached. A key always stands for the same bytes."""
+    def clear(self) -> None:
+        """Keep no body of those that are here."""
+        with self._mutex:
+            self._bodies.clear()
+
+    def get(self, key: str, make: Callable[[], Iterable[bytes | CompressedPart]], *, must: bool = True) -> ResponseBody:
+        """The body of `key`; `make` renders its parts if it is not cached. A key always stands for the same bytes.
+        must: as for `ResponseBody`."""
         with self._mutex:
             body = self._bodies.get(key)
             if body is not None:
                 self._bodies.move_to_end(key)
                 return body
-            body = self._bodies[key] = ResponseBody(make())
+            body = self._bodies[key] = ResponseBody(make(), self._memory.share(), must=must)
             while len(self._bodies) > 1 and (len(self._bodies) > KEPT_BODIES or self._size() > self._max_bytes):
                 self._bodies.popitem(last=False)
             return body

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Send
 
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache, RunOnThread
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ JSON: Final = "application/json"
 NO_CONFIG: Final = b"{}"
 #: Smaller bodies are sent uncompressed: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
+#: Bytes of a body that are sent at a time.
+PART_BYTES: Final = 128 * 1024
 #: Peers whose addresses stay parsed: parsing one takes longer than all other checks before compression.
 _PEERS: Final = 1_024
 
@@ -36,25 +40,30 @@ def no_content() -> Response:
     return Response(status_code=204)
 
 
-def table_response(
-    data: bytes, metadata_location: str | None, *, tag: str | None = None, config: bytes = NO_CONFIG
-) -> Response:
-    """A LoadTableResult. `data` is the metadata's JSON, which is sent as it is.
-
-    metadata_location: None for a staged table, which has none yet. tag: the ETag, if clients may cache the response.
-    config: what clients get with a table, as a JSON object.
-    """
-    body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
-    body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
-    return json_response(body, headers={"ETag": tag} if tag else None)
-
-
 class SharedResponse(Response):
     """A response that shares its body with others."""
 
     def __init__(self, body: ResponseBody, headers: Mapping[str, str]) -> None:
         super().__init__(body.data, 200, dict(headers), JSON)
         self.shared = body
+
+
+def table_response(
+    data: bytes,
+    metadata_location: str | None,
+    memory: MemoryBudget,
+    *,
+    tag: str | None = None,
+    config: bytes = NO_CONFIG,
+) -> Response:
+    """A LoadTableResult. `data` is the metadata's JSON, which is sent as it is.
+
+    metadata_location: None for a staged table, which has none yet. memory: counts the body. tag: the ETag, if clients
+    may cache the response. config: what clients get with a table, as a JSON object.
+    """
+    body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
+    body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
+    return SharedResponse(ResponseBody([orjson.dumps(body)], memory.share()), {"ETag": tag} if tag else {})
 
 
 def commit_response(
@@ -74,7 +83,7 @@ def loaded_response(
     config: bytes = NO_CONFIG,
 ) -> Response:
     """A LoadTableResult of a table that exists. snapshots: "all", or "refs" for those of branches and tags alone.
-    A metadata file never changes, so later loads of the same version share the body."""
+    A metadata file never changes, so later loads of the same version share the body. Raises ResourceExhausted."""
 
     def render() -> Iterator[bytes | CompressedPart]:
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
@@ -82,7 +91,7 @@ def loaded_response(
 
     version = version_of(metadata, metadata_location)
     tag = entity_tag(version, snapshots, config)
-    return SharedResponse(bodies.get(f"load {tag}", render), {"ETag": tag})
+    return SharedResponse(bodies.get(f"load {tag}", render, must=False), {"ETag": tag})
 
 
 def _parts(
@@ -139,13 +148,27 @@ def worth_compressing(response: Response, accepted: str, peer: str | None, *, on
 async def compressed(response: Response, run: RunOnThread) -> Response:
     """Change the response to gzip and return it. run: calls a function on a thread. Raises what `run` raises, with the
     response unchanged."""
-    shared = response.shared if isinstance(response, SharedResponse) else ResponseBody([bytes(response.body)])
+    if isinstance(response, SharedResponse):
+        shared = response.shared
+    else:
+        # Small: names, or an error.
+        shared = ResponseBody([bytes(response.body)], MemoryBudget().share())
     await shared.pack(run)
     response.body = shared.packed()
     response.headers["Content-Length"] = str(len(response.body))
     response.headers["Content-Encoding"] = "gzip"
     response.headers["Vary"] = "Accept-Encoding"
     return response
+
+
+async def send_in_parts(response: Response, send: Send) -> None:
+    """Send a response as its client takes it: what waits for a slow client is one part, and not a copy of the body."""
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    body = response.body
+    for start in range(0, max(1, len(body)), PART_BYTES):
+        end = start + PART_BYTES
+        part = body if len(body) <= PART_BYTES else bytes(memoryview(body)[start:end])
+        await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
 
 
 def _accepts_gzip(accepted: str) -> bool:

@@ -78,8 +78,8 @@ def create_table(request: RestRequest) -> Response:
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
         staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
-        return table_response(staged.to_bytes(), None, config=request.table_config)
-    return _served(request.catalog.create_table(identifier, *shape, client=request.client), request.table_config)
+        return table_response(staged.to_bytes(), None, request.context.memory, config=request.table_config)
+    return _served(request, request.catalog.create_table(identifier, *shape, client=request.client))
 
 
 def load_table(request: RestRequest) -> Response:
@@ -189,7 +189,7 @@ def register_table(request: RestRequest) -> Response:
             raise
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
-    return _served(registered, request.table_config)
+    return _served(request, registered)
 
 
 def named_table(request: RestRequest) -> tuple[str, str]:
@@ -197,9 +197,10 @@ def named_table(request: RestRequest) -> tuple[str, str]:
     return single_level_table(request.parameters["namespace"], request.parameters["table"])
 
 
-def _served(table: Table, config: bytes) -> Response:
+def _served(request: RestRequest, table: Table) -> Response:
+    config, memory = request.table_config, request.context.memory
     tag = entity_tag(version_of(table.metadata, table.metadata_location), "all", config)
-    return table_response(table.metadata.to_bytes(), table.metadata_location, tag=tag, config=config)
+    return table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)
 
 
 @contextmanager

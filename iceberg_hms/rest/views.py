@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from iceberg_hms.errors import MissingFile, NoSuchNamespace, NoSuchView, NotFound
+from iceberg_hms.errors import MissingFile, NoSuchNamespace, NoSuchView, NotFound, ResourceExhausted, proved
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
@@ -53,14 +53,14 @@ def create_view(request: RestRequest) -> Response:
     created = request.catalog.views.create(
         identifier, body.schema, body.version, body.location, body.properties, client=request.client
     )
-    return _served(created)
+    return _served(request, created)
 
 
 def load_view(request: RestRequest) -> Response:
     """GET a view: its metadata."""
     with _missing_namespace_is_missing_view(view := named_view(request)):
         try:
-            return _served(request.catalog.views.load(view))
+            return _served(request, request.catalog.views.load(view))
         except MissingFile as error:
             # As for a table. Not NoSuchView, after which Spark would look for another table or view of this name.
             raise NotFound(error.message) from error
@@ -80,12 +80,16 @@ def commit_view(request: RestRequest) -> Response:
     body = CommitTable.parse(request.body)
     check_identifier(body.identifier, view, "view")
     if protected.touches(body.updates):
-        current = request.catalog.views.load(view).metadata.properties
+        try:
+            current = request.catalog.views.load(view).metadata.properties
+        except ResourceExhausted as error:
+            # Nothing was sent.
+            raise proved(error) from error
         request.require_protected(protected.changed_by(body.updates, current), *view)
     committed = request.catalog.views.commit(
         view, body.requirements, body.updates, client=request.client, wait_seconds=request.seconds_left
     )
-    return _served(committed)
+    return _served(request, committed)
 
 
 def drop_view(request: RestRequest) -> Response:
@@ -130,7 +134,7 @@ def register_view(request: RestRequest) -> Response:
     except MissingFile as error:
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
-    return _served(registered)
+    return _served(request, registered)
 
 
 def named_view(request: RestRequest) -> tuple[str, str]:
@@ -138,8 +142,8 @@ def named_view(request: RestRequest) -> tuple[str, str]:
     return single_level_view(request.parameters["namespace"], request.parameters["view"])
 
 
-def _served(view: LoadedView) -> Response:
-    return table_response(view.metadata.to_bytes(), view.metadata_location)
+def _served(request: RestRequest, view: LoadedView) -> Response:
+    return table_response(view.metadata.to_bytes(), view.metadata_location, request.context.memory)
 
 
 @contextmanager

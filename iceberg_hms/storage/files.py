@@ -24,8 +24,8 @@ from iceberg_hms.errors import (
     IcebergHmsError,
     InvalidInput,
     MissingFile,
+    ResourceExhausted,
     StorageError,
-    TooManyOpenFiles,
 )
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import Location, parse
@@ -100,9 +100,9 @@ class PyArrowFiles:
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
-                data = local_files.read(path, limit.value)
+                data = local_files.read(path, limit.value, partial(limit.check, location))
             else:
-                data = _read_remote(filesystem, path, limit.value)
+                data = _read_remote(filesystem, path, limit.value, partial(limit.check, location))
         if data is None:
             raise limit.exceeded(location, f"it has more than {limit.value} bytes")
         return data
@@ -269,11 +269,12 @@ class PyArrowFiles:
             stream.write(data)
 
 
-def _read_remote(filesystem: Any, path: str, max_bytes: int) -> bytes | None:
-    """The whole file; None if it has more bytes."""
+def _read_remote(filesystem: Any, path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | None:
+    """As `local_files.read`."""
     with filesystem.open_input_file(path) as file:
         length = int(file.size())
-        return None if length > max_bytes else local_files.read_parts(file.read, length, max_bytes)
+        check(length)
+        return local_files.read_parts(file.read, length, max_bytes)
 
 
 def _is_local(filesystem: Any, location: Location) -> bool:
@@ -304,5 +305,5 @@ def _mapped(location: str) -> Iterator[None]:
     except local_files.NotAFile as error:
         raise CorruptFile(location, "it is no regular file", next_step="name a file") from error
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        kind = TooManyOpenFiles if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else StorageError
+        kind = ResourceExhausted if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else StorageError
         raise kind(f"{location}: {error}") from error

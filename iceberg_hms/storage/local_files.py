@@ -112,8 +112,9 @@ def _flush(descriptors: Sequence[int], gather: Gather) -> None:
     gather([partial(flush, descriptors[first::threads]) for first in range(threads)])
 
 
-def read(path: str, max_bytes: int) -> bytes | None:
-    """The whole file; None if it has more bytes. Raises NotAFile, OSError."""
+def read(path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | None:
+    """The whole file; None if it grew beyond so many bytes. check: called with its length before it is read. Raises
+    NotAFile, OSError, and what `check` raises."""
     # A FIFO would keep the thread until somebody writes, and a device has no end: both are opened and not read.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -125,8 +126,7 @@ def read(path: str, max_bytes: int) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotAFile
-        if status.st_size > max_bytes:
-            return None
+        check(status.st_size)
         # A file that grows meanwhile is read no further than that. At its end comes an empty part.
         return read_parts(lambda size: os.read(descriptor, size), status.st_size, max_bytes)
     finally:

@@ -30,8 +30,7 @@ class MemoryFiles:
 
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
         data = self._get(location)
-        if len(data) > limit.value:
-            raise limit.exceeded(location, f"it has more than {limit.value} bytes")
+        limit.check(location, len(data))
         return data
 
     def open(self, location: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.catalog.coalesced_loads import CoalescedLoads
 from iceberg_hms.coordinator.ports import ThreadEvent
-from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, ResourceExhausted
 from iceberg_hms.runtime import ThreadRuntime
 
 #: Seconds after which a test gives up.
@@ -163,7 +163,9 @@ def test_an_error_is_not_cached(scene: Scene) -> None:
     assert others[0].result(LIMIT) == "back"
 
 
-@pytest.mark.parametrize("ending", [KeyboardInterrupt(), ValueError("a defect, which may not be copied")])
+@pytest.mark.parametrize(
+    "ending", [KeyboardInterrupt(), ResourceExhausted("no memory"), ValueError("a defect, which may not be copied")]
+)
 def test_callers_load_by_themselves_after_a_call_that_was_interrupted(scene: Scene, ending: BaseException) -> None:
     first, others = scene.one_under_way_and(3)
     scene.question.call(0).set_result("old")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import Action
@@ -51,7 +52,7 @@ def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> Non
 
 def read(receive: Any, **settings: int) -> tuple[bytes, int]:
     bounds = Settings(rest_max_body_bytes=LIMIT, **settings)
-    return asyncio.run(dispatch.read_body(receive, Headers(), bounds, Admission(1, 10**6).enter("a")))
+    return asyncio.run(dispatch.read_body(receive, Headers(), bounds, Admission(1, MemoryBudget(2 * 10**6)).enter("a")))
 
 
 def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
@@ -245,7 +246,7 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
             Counters(),
             read_threads,
             write_threads,
-            Admission(9, 10**6),
+            Admission(9, MemoryBudget(2 * 10**6)),
             Purges(ThreadRuntime()),
         ),
         {"POST": endpoint},
@@ -278,7 +279,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
             Counters(),
             read_threads,
             RequestThreads("write", 1),
-            Admission(9, 10**6),
+            Admission(9, MemoryBudget(2 * 10**6)),
             Purges(ThreadRuntime()),
             compress_seconds=0.01,
         ),

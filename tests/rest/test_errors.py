@@ -43,7 +43,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.LockUnavailable("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.LockLost("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
-    (errors.TooManyOpenFiles("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
+    (errors.ResourceExhausted("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.ConfigError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.EngineError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
@@ -84,7 +84,7 @@ def test_an_error_that_the_coordinator_proved_is_4xx() -> None:
     refused = errors.proved(errors.MetastoreRefused("types incompatible"))
     assert rule_for(refused, commit=True).status == 400
     assert rule_for(refused, commit=False).status == 500
-    no_file = errors.proved(errors.TooManyOpenFiles("/w/t/metadata/1.metadata.json: Too many open files"))
+    no_file = errors.proved(errors.ResourceExhausted("/w/t/metadata/1.metadata.json: Too many open files"))
     assert (rule_for(no_file, commit=True).status, rule_for(no_file, commit=True).headers) == (
         429,
         {"Retry-After": "1"},
@@ -109,7 +109,7 @@ def test_no_other_response_has_a_retry_after() -> None:
         errors.QueueFull,
         errors.IssuerUnavailable,
         errors.MetastoreUnavailable,
-        errors.TooManyOpenFiles,
+        errors.ResourceExhausted,
     }
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), "the-id", commit=True).headers
 

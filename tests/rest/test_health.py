@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.admission import Admission
@@ -103,7 +104,7 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
         Counters(),
         read_threads,
         RequestThreads("move", 1),
-        Admission(9, 1),
+        Admission(9, MemoryBudget()),
         Purges(ThreadRuntime()),
     )
     health = Health([context], ready_seconds=0.01)

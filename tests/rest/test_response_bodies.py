@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache
 
 
@@ -26,7 +27,7 @@ def test_concurrent_requests_render_a_body_once() -> None:
 
 
 def test_a_body_is_compressed_once() -> None:
-    body = ResponseBody([b"x" * 9_999, b"y"])
+    body = ResponseBody([b"x" * 9_999, b"y"], MemoryBudget().share())
     assert body.packed() is body.packed()
     assert gzip.decompress(body.packed()) == body.data
 

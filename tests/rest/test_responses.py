@@ -12,6 +12,7 @@ from starlette.responses import Response
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.response_bodies import ResponseBody, ResponseBodyCache
 from iceberg_hms.rest.responses import (
     COMPRESS_FROM_BYTES,
@@ -31,14 +32,14 @@ from iceberg_hms.rest.responses import (
 
 def test_metadata_is_sent_byte_for_byte() -> None:
     data = b'{"odd" :  1.50, "unknown-field": [ ]}'
-    response = table_response(data, "file:/m.json", tag='W/"1"')
+    response = table_response(data, "file:/m.json", MemoryBudget(), tag='W/"1"')
     assert data in response.body
     assert orjson.loads(response.body).keys() == {"metadata-location", "metadata", "config"}
     assert response.headers["etag"] == 'W/"1"'
 
 
 def test_a_staged_table_has_no_location_and_no_tag() -> None:
-    response = table_response(b"{}", None)
+    response = table_response(b"{}", None, MemoryBudget())
     assert orjson.loads(response.body) == {"metadata": {}, "config": {}}
     assert "etag" not in response.headers
 
@@ -101,7 +102,7 @@ def test_compression_without_a_thread_can_be_tried_again() -> None:
     async def at_once(function: Callable[[], bytes]) -> bytes:
         return function()
 
-    shared = ResponseBody([b"x" * COMPRESS_FROM_BYTES])
+    shared = ResponseBody([b"x" * COMPRESS_FROM_BYTES], MemoryBudget().share())
 
     async def scene() -> None:
         with pytest.raises(QueueFull):

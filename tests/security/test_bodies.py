@@ -70,7 +70,7 @@ def test_a_caller_without_patience_gets_429_and_others_their_answers() -> None:
 
 
 def test_bodies_on_their_way_hold_a_bounded_memory_and_half_of_it_for_one_caller() -> None:
-    with serving(rest_body_memory_max_bytes=2 * MIB) as (server, _), ExitStack() as stack:
+    with serving(rest_memory_max_bytes=3 * MIB, max_metadata_bytes=100_000) as (server, _), ExitStack() as stack:
         attackers = [stack.enter_context(Raw(server, "127.0.0.2")) for _ in range(8)]
         head = (
             b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"

@@ -261,4 +261,4 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path, tmp_path / "fifo", Path("/dev/zero")):
         with pytest.raises(local_files.NotAFile):
-            local_files.read(str(path), 10)
+            local_files.read(str(path), 10, lambda _: None)

@@ -41,9 +41,11 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
 from iceberg_hms.coordinator.protocol.sent_swaps import Carried, SentSwaps
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, MetastoreUnavailable, NoSuchTable, ResourceExhausted
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
+#: Errors that pass before anything is sent: clients send the commit again.
+_PASSING = (MetastoreUnavailable, ResourceExhausted)
 #: How many older metadata files `failed_or_unknown` reads for one change, at most.
 OLDER_FILES_MAX = 100
 
@@ -162,7 +164,7 @@ class AlreadyCommitted:
         loaded = self._load() if base is None else base
         if isinstance(loaded, TableVersion):
             return self._doubt_of_table(self._name, identity, error, loaded, None if base else self._moment)
-        if isinstance(error, MetastoreUnavailable) and not self._sources.sent.has(identity, self._group):
+        if isinstance(error, _PASSING) and not self._sources.sent.has(identity, self._group):
             # As below.
             return None
         if isinstance(loaded, NoSuchTable):
@@ -189,10 +191,8 @@ class AlreadyCommitted:
         match lineage.presence:
             case Presence.ABSENT:
                 why = doubt_of_swaps(identity, base, self._sources.sent, moment, self._group)
-                if why is None or (
-                    isinstance(error, MetastoreUnavailable) and not self._sources.sent.has(identity, self._group)
-                ):
-                    # Clients send the commit again when the metastore is back, and keep their files until then.
+                if why is None or (isinstance(error, _PASSING) and not self._sources.sent.has(identity, self._group)):
+                    # Clients send the commit again when that is over, and keep their files until then.
                     return None
                 return CommitStateUnknown(
                     f"snapshot {last} is not in {name}, but {why}; it was not committed now: {error}",

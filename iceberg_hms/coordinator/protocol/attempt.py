@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.coordinator.protocol.staging import Staging
-from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -103,11 +102,11 @@ def next_metadata(staged: TableMetadata, base: TableVersion) -> TableMetadata:
     return staged.with_metadata_log_entry(base.pointer.metadata_location, base.metadata.last_updated_ms)
 
 
-def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests, bounds: FileBounds) -> CommitAttempt:
+def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests, cache: MetadataCache) -> CommitAttempt:
     """The attempt with its metadata file and the staged manifest lists on disk, written side by side. Raises
     StorageError; the metadata file may be there then. Raises InvalidInput for metadata beyond the bounds, with nothing
     written."""
     location = attempt.location
-    data = metadata_file.encode(attempt.metadata, bounds)
+    data = cache.encode(attempt.metadata, attempt.base.metadata)
     lists, _ = ports.runtime.gather([manifests.flush, lambda: ports.files.write(location, data)])
     return replace(attempt, written=(location, *lists))

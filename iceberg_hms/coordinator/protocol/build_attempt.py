@@ -9,7 +9,6 @@ from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
 from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: A group is built on what the last one left, without a look at the pointer, if that is not older.
@@ -51,7 +50,7 @@ def begin_staging(
     ports = group.ports
 
     def measure(staged: TableMetadata) -> None:
-        metadata_file.encode(next_metadata(staged, base), group.cache.bounds)
+        group.cache.encode(next_metadata(staged, base), base.metadata)
 
     return Staging(
         metadata,
@@ -120,7 +119,7 @@ def _build(
     owns_folder = group.moves.may_own(staging.metadata.location)
     attempt = attempt_of(staging, staging.metadata, base, group.ports.runtime.uuid(), owns_folder=owns_folder)
     try:
-        progress.attempt = write(group.ports, attempt, staging.manifests, group.cache.bounds)
+        progress.attempt = write(group.ports, attempt, staging.manifests, group.cache)
     except Exception:
         group.files.not_written(attempt.location)
         raise

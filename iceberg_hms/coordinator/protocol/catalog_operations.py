@@ -68,6 +68,7 @@ from iceberg_hms.errors import (
     CommitStateUnknown,
     IcebergHmsError,
     InvalidInput,
+    ResourceExhausted,
     StorageError,
     UnsupportedFormat,
 )
@@ -274,6 +275,8 @@ class CatalogOperations:
         guard.check_read(location, "the metadata file")
         try:
             metadata = self._cache.read_anew(location)
+        except ResourceExhausted:
+            raise
         except (StorageError, UnsupportedFormat) as error:
             # Why would tell what is in a file that may be none of the caller's.
             logger.info("%r is not registered as %s: %s", location, name, error)

@@ -295,7 +295,7 @@ def _fence(group: GroupContext, progress: GroupProgress, lock: HeldLock) -> None
         return
     progress.attempt = attempt = fence(base, group.ports.runtime.uuid())
     try:
-        progress.attempt = attempt = write(group.ports, attempt, group.ports.manifests(), group.cache.bounds)
+        progress.attempt = attempt = write(group.ports, attempt, group.ports.manifests(), group.cache)
         lock.ensure_held()
         swap = _begin_swap(group, progress, attempt, lock)
         if swap is None:

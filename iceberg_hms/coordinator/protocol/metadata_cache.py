@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 from iceberg_hms.coordinator.ports import Files, Pointer, Runtime
-from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
-from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds, Limit
+from iceberg_hms.coordinator.protocol.metadata_reader import MetadataReader
+from iceberg_hms.errors import MissingFile, StorageError
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.memory_budget import MemoryBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class MetadataCache:
         self._files = files
         self._runtime = runtime
         self._max_bytes = max_bytes
-        self._read_retries = read_retries
+        self._reader = MetadataReader(files, runtime, bounds, read_retries)
         self._check_seconds = check_seconds
         self.bounds = bounds
         self._mutex = self._runtime.mutex()
@@ -73,18 +76,37 @@ class MetadataCache:
         #: Table -> the locations of its entries, the least recently used first.
         self._versions: dict[str, list[str]] = {}
         self._bytes = 0
+        #: What somebody uses, also if it is not kept.
+        self._alive: WeakValueDictionary[str, TableMetadata] = WeakValueDictionary()
 
-    def get(self, location: str) -> TableMetadata:
-        """The metadata at a location. Raises MissingFile, CorruptFile, StorageError, UnsupportedFormat."""
+    def use_memory(self, budget: MemoryBudget) -> None:
+        """Count what is read and kept from now on in this budget; until then any memory will do."""
+        self._reader.memory = budget
+        budget.add_cache(self.clear)
+
+    def clear(self) -> None:
+        """Keep nothing of what is here."""
+        with self._mutex:
+            for location in tuple(self._entries):
+                self._forget(location)
+
+    def get(self, location: str, versions: int = VERSIONS) -> TableMetadata:
+        """The metadata at a location. versions: how many of the table its reader has at once, by default those of a
+        commit. Raises MissingFile, CorruptFile, StorageError, UnsupportedFormat; before the file
+        is read or parsed ResourceExhausted."""
         with self._mutex:
             entry = self._entries.get(location)
             if entry is not None:
                 self._entries.move_to_end(location)
-                versions = self._versions[entry.table]
-                versions.remove(location)
-                versions.append(location)
+                kept = self._versions[entry.table]
+                kept.remove(location)
+                kept.append(location)
                 return entry.metadata
-        return self.read_anew(location)
+            alive = self._alive.get(location)
+        if alive is None:
+            return self.read_anew(location, versions)
+        self.put(location, alive)
+        return alive
 
     def version(self, pointer: Pointer) -> TableVersion:
         """The table that a row of the metastore points at. Raises as `get`."""
@@ -94,7 +116,7 @@ class MetadataCache:
         """As `version`, for callers who read the table: raises MissingFile also if the metadata is cached and its file
         is gone. A store that does not answer leaves the cached metadata in use."""
         self._check_present(pointer.metadata_location)
-        return self.version(pointer)
+        return TableVersion(pointer, self.get(pointer.metadata_location, versions=1))
 
     def _check_present(self, location: str) -> None:
         # A look costs 4 microseconds on a local disk, and a round trip to any other store.
@@ -121,22 +143,38 @@ class MetadataCache:
         `get`."""
         with self._mutex:
             entry = self._entries.get(location)
-        return self._decoded(location) if entry is None else entry.metadata
+        return self._read(location, 1) if entry is None else entry.metadata
 
-    def read_anew(self, location: str) -> TableMetadata:
+    def read_anew(self, location: str, versions: int = 1) -> TableMetadata:
         """As `get`, but always reads the file, and keeps what it reads. Raises as `get`."""
-        metadata = self._decoded(location)
+        metadata = self._read(location, versions)
         self.put(location, metadata)
         return metadata
+
+    def encode(self, metadata: TableMetadata, base: TableMetadata) -> bytes:
+        """`metadata_file.encode` of what was made of `base`, whose memory counts for both; of what is large one at a
+        time."""
+        memory = base.memory
+        with self._reader.memory.alone(0 if memory is None else memory.bytes):
+            data = metadata_file.encode(metadata, self.bounds)
+        if memory is not None:
+            memory.set_to(max(memory.bytes, VERSIONS * _counted(metadata)))
+        metadata.memory = memory
+        return data
 
     def put(self, location: str, metadata: TableMetadata) -> None:
         """Keep metadata that was just read or written, unless it alone takes more than `max_bytes`."""
         # Tables of old writers have no uuid. `to_bytes` makes the text before the mutex is taken, so nobody waits for
         # it.
-        size = _FIXED_BYTES + _BYTES_PER_TEXT_BYTE * len(metadata.to_bytes())
+        size = _counted(metadata)
+        if metadata.memory is None:
+            # It was written, and may be in the table: nothing refuses it.
+            metadata.memory = self._reader.memory.share()
+            metadata.memory.set_to(size)
         entry = _Entry(metadata, metadata.uuid or location, size, self._runtime.now())
         with self._mutex:
             self._forget(location)
+            self._alive[location] = metadata
             if entry.bytes > self._max_bytes:
                 metadata.forget_text()
                 return
@@ -159,19 +197,10 @@ class MetadataCache:
             if not self._versions[entry.table]:
                 del self._versions[entry.table]
 
-    def _decoded(self, location: str) -> TableMetadata:
-        data = read_patiently(self._files, self._runtime, location, self.bounds.metadata_bytes, self._read_retries)
-        return metadata_file.decode(data, location, self.bounds)
+    def _read(self, location: str, versions: int) -> TableMetadata:
+        return self._reader.read(location, "table", lambda text: TableMetadata.parse(text).verify(), versions)
 
 
-def read_patiently(files: Files, runtime: Runtime, location: str, limit: Limit, retries: int) -> bytes:
-    """Reads a metadata file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as
-    Java does. Does not retry if the file is missing. Raises as `Files.read`."""
-    for attempt in range(retries):
-        try:
-            return files.read(location, limit)
-        except (MissingFile, CorruptFile):
-            raise
-        except StorageError:
-            runtime.sleep(min(5.0, 0.1 * 4**attempt))
-    return files.read(location, limit)
+def _counted(metadata: TableMetadata) -> int:
+    """About the bytes of memory that it takes."""
+    return _FIXED_BYTES + _BYTES_PER_TEXT_BYTE * len(metadata.to_bytes())

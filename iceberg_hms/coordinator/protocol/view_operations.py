@@ -27,7 +27,7 @@ from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeo
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, is_known_to_be_free
-from iceberg_hms.coordinator.protocol.metadata_cache import read_patiently
+from iceberg_hms.coordinator.protocol.metadata_reader import MetadataReader
 from iceberg_hms.coordinator.protocol.operation_requests import (
     is_gone,
     locked,
@@ -48,6 +48,7 @@ from iceberg_hms.errors import (
     InvalidInput,
     NoSuchView,
     NotAnIcebergView,
+    ResourceExhausted,
     StorageError,
     UnsupportedFormat,
     proved,
@@ -56,6 +57,7 @@ from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
 from iceberg_hms.format.views import view_file
 from iceberg_hms.format.views.view_metadata import ViewMetadata
+from iceberg_hms.memory_budget import MemoryBudget
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,12 @@ class ViewOperations:
         self.pointer = pointer
         self._settings = settings
         self._bounds = FileBounds.of(settings.as_dict())
+        retries = settings.metadata_refresh_max_retries
+        self._reader = MetadataReader(ports.files, ports.runtime, self._bounds, retries)
+
+    def use_memory(self, budget: MemoryBudget) -> None:
+        """As `MetadataCache.use_memory`."""
+        self._reader.memory = budget
 
     def load(self, name: TableName) -> LoadedView:
         """The view as it is now: one metastore call and its file. Raises NoSuchView, NotAnIcebergView, MissingFile,
@@ -220,10 +228,7 @@ class ViewOperations:
         return ViewBase(row, self._read(row.metadata_location))
 
     def _read(self, location: str) -> ViewMetadata:
-        retries = self._settings.metadata_refresh_max_retries
-        limit = self._bounds.metadata_bytes
-        data = read_patiently(self._ports.files, self._ports.runtime, location, limit, retries)
-        return view_file.decode(data, location, self._bounds)
+        return self._reader.read(location, "view", ViewMetadata.parse)
 
     def _replay(self, change: ViewCommit, base: ViewBase, locations: ClientLocations | None) -> ViewMetadata:
         metadata = change.replay(base.metadata, now_ms=self._ports.runtime.now_ms())
@@ -253,6 +258,8 @@ class ViewOperations:
         guard.check_read(location, "the metadata file")
         try:
             metadata = self._read(location)
+        except ResourceExhausted:
+            raise
         except (StorageError, UnsupportedFormat) as error:
             # Why would tell what is in a file that may be none of the caller's.
             logger.info("%r is not registered as %s: %s", location, name, error)

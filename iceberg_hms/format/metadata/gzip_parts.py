@@ -44,13 +44,14 @@ def join_text(parts: Iterable[bytes | CompressedPart]) -> bytes:
     return b"".join(part if isinstance(part, bytes) else part.json for part in parts)
 
 
-def join_gzip(parts: Iterable[bytes | CompressedPart]) -> bytes:
+def join_gzip(parts: Iterable[bytes | memoryview | CompressedPart]) -> bytes:
     """The text of all parts, concatenated, as gzip."""
     stream = [_HEADER]
-    waiting: list[bytes] = []
+    waiting: list[bytes | memoryview] = []
     checksum = size = 0
     for part in parts:
-        if isinstance(part, bytes):
+        text: bytes | memoryview
+        if isinstance(part, bytes | memoryview):
             text = part
             waiting.append(text)
         else:

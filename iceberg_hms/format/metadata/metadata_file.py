@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,7 +12,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, FileBounds
 from iceberg_hms.format.json_fields import MAX_INT
-from iceberg_hms.format.metadata.parsed_size import is_out_of_proportion, parsed_bytes
+from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
 #: Table properties, with Java's names.
@@ -34,6 +34,10 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_LEVEL: Final = 6
 
 
+def _nothing(_: int) -> None:
+    """Holds no memory."""
+
+
 def encode(metadata: TableMetadata, bounds: FileBounds = DEFAULT_BOUNDS) -> bytes:
     """The bytes of a metadata file, compressed if the table's `write.metadata.compression-codec` is gzip.
 
@@ -41,12 +45,12 @@ def encode(metadata: TableMetadata, bounds: FileBounds = DEFAULT_BOUNDS) -> byte
     `decode` would refuse: a table that points at it could be read and mended by nobody here.
     """
     text, codec = metadata.to_bytes(), codec_of(metadata.properties)
-    return packed(text, codec, bounds, metadata.parsed_bytes(), what="table", smaller="expire snapshots")
+    return packed(text, codec, bounds, metadata.text_size(), what="table", smaller="expire snapshots")
 
 
-def packed(text: bytes, codec: str, bounds: FileBounds, parsed: int, *, what: str, smaller: str) -> bytes:
-    """The bytes of a metadata file with this text. Raises InvalidInput if `unpacked` would refuse them. parsed: by
-    `parsed_bytes`. what, smaller: what has the metadata, and what makes it smaller, for messages."""
+def packed(text: bytes, codec: str, bounds: FileBounds, size: TextSize, *, what: str, smaller: str) -> bytes:
+    """The bytes of a metadata file with this text. Raises InvalidInput if `unpacked` would refuse them. size: of the
+    text. what, smaller: what has the metadata, and what makes it smaller, for messages."""
     data = gzip.compress(text, compresslevel=_GZIP_LEVEL, mtime=0) if codec == "gzip" else text
     largest = bounds.metadata_bytes
     if max(len(text), len(data)) > largest.value:
@@ -59,10 +63,10 @@ def packed(text: bytes, codec: str, bounds: FileBounds, parsed: int, *, what: st
             f"The {what}'s metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
             next_step=f"set `{COMPRESSION_CODEC}` to none, or raise `{bounds.inflate_ratio.key}`",
         )
-    if is_out_of_proportion(parsed, len(text)):
+    if size.parsed_bytes > bounds.parsed_bytes:
         raise InvalidInput(
-            f"The {what}'s metadata would have far more values than {what} metadata has",
-            next_step="keep brackets, braces and commas by the million out of properties and comments",
+            f"The {what}'s metadata would take {size.parsed_bytes} bytes of memory, more than {bounds.parsed_bytes}",
+            next_step=f"{smaller}, keep values by the million out of it, or raise `{largest.key}`",
         )
     return data
 
@@ -89,15 +93,25 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> T
         return TableMetadata.parse(unpacked(data, location, bounds, what="table")).verify()
 
 
-def unpacked(data: bytes, location: str, bounds: FileBounds, *, what: str) -> bytes:
-    """The text of a metadata file. Raises CorruptFile if it is truncated, damaged or beyond its bounds. what: as for
-    `packed`."""
-    try:
-        text = _inflated(data, location, bounds) if data.startswith(_GZIP_MAGIC) else data
-    except (EOFError, zlib.error) as error:
-        raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
-    if is_out_of_proportion(parsed_bytes(text), len(text)):
-        raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than {what} metadata has")
+def unpacked(
+    data: bytes, location: str, bounds: FileBounds, hold: Callable[[int], object] = _nothing, *, what: str
+) -> bytes:
+    """The text of a metadata file. Raises CorruptFile if it is truncated, damaged or beyond its bounds. hold: called
+    with the most bytes of memory that what comes next takes, each time more is known; raises to refuse that. what: as
+    for `packed`."""
+    text = data
+    if data.startswith(_GZIP_MAGIC):
+        hold(len(data) + 2 * min(bounds.metadata_bytes.value, bounds.inflated_bytes(len(data))))
+        try:
+            text = _inflated(data, location, bounds)
+        except (EOFError, zlib.error) as error:
+            raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
+    parsed = TextSize.of(text).parsed_bytes
+    if parsed > bounds.parsed_bytes:
+        found = f"its {len(text)} bytes of JSON take {parsed} bytes of memory, far more than {what} metadata does"
+        raise bounds.metadata_bytes.exceeded(location, found)
+    # Besides what it is parsed to: the text here, the one that is made of it again, and a response.
+    hold(parsed + 3 * len(text))
     return text
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, overload
 import orjson
 
 from iceberg_hms.format.metadata.gzip_parts import deflate
-from iceberg_hms.format.metadata.parsed_size import parsed_bytes
+from iceberg_hms.format.metadata.parsed_size import TextSize
 
 Row = Mapping[str, Any]
 
@@ -29,14 +29,14 @@ RECENT_ROWS: Final = 64
 class RowBlock:
     """A full, immutable part of a list; it caches what it computes. Blocks are compared by identity."""
 
-    __slots__ = ("_by_value", "_deflated", "_json", "_max_sequence_number", "_parsed_bytes", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_max_sequence_number", "_text_size", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
         self._deflated: bytes | None = None
         self._max_sequence_number: int | None = None
-        self._parsed_bytes: int | None = None
+        self._text_size: TextSize | None = None
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
     @property
@@ -54,11 +54,11 @@ class RowBlock:
         return self._deflated
 
     @property
-    def parsed_bytes(self) -> int:
-        """As `parsed_size.parsed_bytes` of the same text."""
-        if self._parsed_bytes is None:
-            self._parsed_bytes = parsed_bytes(self.json)
-        return self._parsed_bytes
+    def text_size(self) -> TextSize:
+        """Of the same text."""
+        if self._text_size is None:
+            self._text_size = TextSize.of(self.json)
+        return self._text_size
 
     @property
     def max_sequence_number(self) -> int:

@@ -17,12 +17,13 @@ from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.metadata.check import check_default_id, check_fields, check_history, check_refs
 from iceberg_hms.format.metadata.gzip_parts import join_text
-from iceberg_hms.format.metadata.parsed_size import parsed_bytes
+from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.rows import RowBlock, Rows, SnapshotIndex
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED, SortOrder
+from iceberg_hms.memory_budget import HeldMemory
 
 #: Java's `write.metadata.previous-versions-max`, and its default.
 PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
@@ -43,6 +44,8 @@ class TableMetadata:
         """Wrap JSON that is known to be valid; use `parse` for other JSON."""
         self.fields = fields
         self._text: bytes | None = None
+        #: What counts its memory, for as long as somebody has this metadata.
+        self.memory: HeldMemory | None = None
 
     @cached_property
     def raw(self) -> Mapping[str, Any]:
@@ -81,11 +84,10 @@ class TableMetadata:
                 raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
         return text
 
-    def parsed_bytes(self) -> int:
-        """As `parsed_size.parsed_bytes` of the text; blocks that versions of the table share are counted once. Raises
-        TypeError as `json_parts`."""
+    def text_size(self) -> TextSize:
+        """Of the text; blocks that versions of the table share are counted once. Raises TypeError as `json_parts`."""
         parts = self.json_parts()
-        return sum(parsed_bytes(part) if isinstance(part, bytes) else part.parsed_bytes for part in parts)
+        return TextSize.sum(TextSize.of(part) if isinstance(part, bytes) else part.text_size for part in parts)
 
     def forget_text(self) -> None:
         """Drop the cached text, to free its memory."""
@@ -94,6 +96,9 @@ class TableMetadata:
     def json_parts(self) -> Iterator[bytes | RowBlock]:
         """The text that orjson makes of `raw`, in parts. Blocks of the long lists are parts that versions of the table
         share. Raises TypeError for values that JSON cannot express."""
+        if self._text is not None and not any(self.rows(key).blocks for key in LONG_LISTS):
+            yield self._text
+            return
         between: dict[str, Any] = {}
         separator = b"{"
         for key, value in self.fields.items():

@@ -6,7 +6,7 @@ from typing import Final
 
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
-from iceberg_hms.format.metadata.parsed_size import parsed_bytes
+from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 
@@ -18,7 +18,7 @@ def encode(metadata: ViewMetadata, bounds: FileBounds) -> bytes:
     """The bytes of a metadata file. Raises InvalidInput for values that JSON cannot express, and for metadata that
     `decode` would refuse."""
     text, codec = metadata.to_bytes(), metadata_file.codec_of(metadata.properties, _DEFAULT_CODEC)
-    return metadata_file.packed(text, codec, bounds, parsed_bytes(text), what="view", smaller="shorten its SQL")
+    return metadata_file.packed(text, codec, bounds, TextSize.of(text), what="view", smaller="shorten its SQL")
 
 
 def decode(data: bytes, location: str, bounds: FileBounds) -> ViewMetadata:

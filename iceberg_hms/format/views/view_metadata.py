@@ -13,6 +13,7 @@ from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.memory_budget import HeldMemory
 
 #: The only format version that there is.
 FORMAT_VERSION: Final = 1
@@ -112,6 +113,8 @@ class ViewMetadata:
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Wrap JSON that is known to be valid; use `parse` for other JSON."""
         self.raw = raw
+        #: As `TableMetadata.memory`.
+        self.memory: HeldMemory | None = None
 
     @classmethod
     def parse(cls, data: bytes | str | Mapping[str, Any]) -> ViewMetadata:

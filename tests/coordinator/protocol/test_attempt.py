@@ -46,7 +46,7 @@ def test_an_attempt_replaces_the_row_as_it_was_read_last() -> None:
     assert moved.location == "file:/m"
 
 
-HOSTILE = "{" * 400_000
+HOSTILE = "{" * 4_000_000
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -57,7 +57,7 @@ def test_a_change_that_makes_the_metadata_too_large_is_refused_alone(at: int) ->
     changes.insert(at, set_properties(long=HOSTILE))
     group = harness.members(*changes)
     harness.group(*group)
-    with pytest.raises(InvalidInput, match="far more values") as refused:
+    with pytest.raises(InvalidInput, match="bytes of memory, more than") as refused:
         group.pop(at).result()
     assert refused.value.proved_failed
     assert len({one.result().metadata_location for one in group}) == 1
@@ -82,7 +82,7 @@ def test_a_lone_change_that_makes_the_metadata_too_large_changes_nothing() -> No
     files = harness.files.locations()
     [alone] = harness.members(set_properties(long=HOSTILE))
     harness.group(alone)
-    with pytest.raises(InvalidInput, match="far more values"):
+    with pytest.raises(InvalidInput, match="bytes of memory, more than"):
         alone.result()
     assert harness.metadata() == before
     assert harness.files.locations() == files

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.metadata.parsed_size import parsed_bytes
+from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.rows import BLOCK_ROWS
 from iceberg_hms.format.metadata.snapshot import Ref
 from iceberg_hms.format.metadata.table_metadata import LONG_LISTS, TableMetadata, strip_trailing_slash
@@ -197,7 +197,7 @@ def test_a_version_shares_the_text_of_the_one_before_it() -> None:
     assert (len(base.raw["snapshots"]), len(after.raw["snapshots"])) == (258, 261)
     assert isinstance(after.raw["snapshots"], list)
     assert isinstance(after.raw["snapshot-log"], list)
-    assert after.parsed_bytes() == parsed_bytes(after.to_bytes())
+    assert after.text_size() == TextSize.of(after.to_bytes())
 
 
 def test_parsed_metadata_is_written_from_blocks_that_the_next_version_shares() -> None:

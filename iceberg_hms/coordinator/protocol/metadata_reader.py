@@ -1,0 +1,77 @@
+"""Reads the metadata files of tables and views within a memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from iceberg_hms.coordinator.ports import Files, Runtime
+from iceberg_hms.errors import CorruptFile, MissingFile, ResourceExhausted, StorageError
+from iceberg_hms.format.file_bounds import FileBounds, Limit
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
+from iceberg_hms.work_owner import NOBODY
+
+
+class _Metadata(Protocol):
+    memory: HeldMemory | None
+
+
+Metadata = TypeVar("Metadata", bound=_Metadata)
+
+
+class MetadataReader:
+    """Safe for threads. bounds: of the files. retries: after errors of the store. memory: counts what is read for as
+    long as somebody has it; by default any memory will do."""
+
+    def __init__(self, files: Files, runtime: Runtime, bounds: FileBounds, retries: int) -> None:
+        self._files = files
+        self._runtime = runtime
+        self._bounds = bounds
+        self._retries = retries
+        self.memory = MemoryBudget()
+
+    def read(self, location: str, what: str, parse: Callable[[bytes], Metadata], versions: int = 1) -> Metadata:
+        """The metadata in a file. what: has it, for messages. parse: makes it of its text. versions: memory is held for
+        so many, of which the others are made of it.
+
+        Raises MissingFile, StorageError; CorruptFile and UnsupportedFormat as `metadata_file.decode`; ResourceExhausted
+        before the file is read, inflated or parsed, if there is no memory for that."""
+        # A commit is its table's work, and of several callers: it has no share of one.
+        held = self.memory.share(None if versions == 1 else NOBODY)
+
+        def hold(size: int) -> None:
+            if not held.resize(versions * size):
+                raise ResourceExhausted(
+                    f"The requests that are running leave no {versions * size} bytes of memory for a metadata file"
+                )
+
+        limit = replace(self._bounds.metadata_bytes, admit=lambda length: hold(self._bounds.likely_bytes(length)))
+        try:
+            data = self._bytes(location, limit)
+            with metadata_file.errors_of_file(location):
+                text = metadata_file.unpacked(data, location, self._bounds, hold, what=what)
+                del data
+                with self.memory.alone(held.bytes):
+                    metadata = parse(text)
+        except BaseException:
+            # The error's frames keep it until the error is answered.
+            held.resize(0)
+            raise
+        # A response counts by itself.
+        held.resize(held.bytes - 2 * versions * len(text))
+        metadata.memory = held
+        return metadata
+
+    def _bytes(self, location: str, limit: Limit) -> bytes:
+        """Retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java does; not if the
+        file is missing, or if there is no memory for it."""
+        for attempt in range(self._retries):
+            try:
+                return self._files.read(location, limit)
+            except (MissingFile, CorruptFile, ResourceExhausted):
+                raise
+            except StorageError:
+                self._runtime.sleep(min(5.0, 0.1 * 4**attempt))
+        return self._files.read(location, limit)
