@@ -63,6 +63,7 @@ class Catalog:
     def __init__(self, make_services: Callable[[], Services], *, load_wait_seconds: float = WAIT_SECONDS) -> None:
         self._access = TableAccess(make_services, load_wait_seconds=load_wait_seconds)
         self._locations: LocationPolicy | None = None
+        self._namespace_folders: NamespaceFolders | None = None
 
     def for_clients(self) -> Self:
         """This catalog for REST clients, who have fewer rights than the process. What they name outside of the folders
@@ -72,7 +73,8 @@ class Catalog:
         Raises ConfigError for a setting that names no plain location."""
         guarded = copy.copy(self)
         ports = self.services.ports
-        guarded._locations = LocationPolicy(self.settings, ports.files, NamespaceFolders(ports).all)
+        guarded._namespace_folders = NamespaceFolders(ports)
+        guarded._locations = LocationPolicy(self.settings, ports.files, guarded._namespace_folders.all)
         return guarded
 
     def use_memory(self, budget: MemoryBudget) -> None:
@@ -164,6 +166,8 @@ class Catalog:
         missing = tuple(sorted(key for key in removals if key not in present))
         if updates or removed:
             self.services.namespaces.update(namespace_name(namespace), updates, removed)
+            if self._namespace_folders is not None and NAMESPACE_LOCATION in (*updates, *removed):
+                self._namespace_folders.forget()
         return NamespaceUpdate(tuple(sorted(updates)), removed, missing)
 
     def drop_namespace(self, namespace: str) -> None:

@@ -73,6 +73,10 @@ class NamespaceFolders:
             known = self._known = now, {name: tuple(self._locations(folders)) for name, folders in found.items()}
         return known[1]
 
+    def forget(self) -> None:
+        """Ask again: a namespace of this server has another folder now."""
+        self._known = None
+
     def _locations(self, folders: Iterable[str]) -> Iterator[Location]:
         for folder in folders:
             with suppress(InvalidInput):

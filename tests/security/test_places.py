@@ -171,6 +171,15 @@ def test_a_namespace_lies_in_no_table_of_another(world: World, table: str, inner
     world.takes("POST", "/v1/namespaces/a/properties", {"updates": {"location": "file:/warehouse/owned2"}}, "admin")
 
 
+def test_a_namespace_that_has_moved_has_its_new_folder_at_once(world: World) -> None:
+    world.takes("POST", TABLES, new("file:/warehouse/a.db/x"))
+    moved = {"updates": {"location": "file:/warehouse/a2.db"}}
+    world.takes("POST", "/v1/namespaces/a/properties", moved, "admin")
+    world.metastore.folders["a"] = ["file:/warehouse/a2.db"]
+    world.takes("POST", TABLES, {**new(), "name": "later"})
+    world.takes("POST", TABLES, {**new("file:/warehouse/a2.db/named"), "name": "named"})
+
+
 def test_a_link_leads_into_no_other_namespaces_folder(tmp_path: Path) -> None:
     files: Any = PyArrowFiles(fsync=False)
     with memory_catalog(files=files, warehouse=f"file:{tmp_path}/wh") as catalog:

@@ -198,7 +198,7 @@ class MetadataCache:
                 del self._versions[entry.table]
 
     def _read(self, location: str, versions: int) -> TableMetadata:
-        return self._reader.read(location, "table", lambda text: TableMetadata.parse(text).verify(), versions)
+        return self._reader.read(location, lambda text: TableMetadata.parse(text).verify(), versions)
 
 
 def _counted(metadata: TableMetadata) -> int:

@@ -32,8 +32,8 @@ class MetadataReader:
         self._retries = retries
         self.memory = MemoryBudget()
 
-    def read(self, location: str, what: str, parse: Callable[[bytes], Metadata], versions: int = 1) -> Metadata:
-        """The metadata in a file. what: has it, for messages. parse: makes it of its text. versions: memory is held for
+    def read(self, location: str, parse: Callable[[bytes], Metadata], versions: int = 1) -> Metadata:
+        """The metadata in a file. parse: makes it of its text. versions: memory is held for
         so many, of which the others are made of it.
 
         Raises MissingFile, StorageError; CorruptFile and UnsupportedFormat as `metadata_file.decode`; ResourceExhausted
@@ -51,7 +51,7 @@ class MetadataReader:
         try:
             data = self._bytes(location, limit)
             with metadata_file.errors_of_file(location):
-                text = metadata_file.unpacked(data, location, self._bounds, hold, what=what)
+                text = metadata_file.unpacked(data, location, self._bounds, hold)
                 del data
                 with self.memory.alone(held.bytes):
                     metadata = parse(text)

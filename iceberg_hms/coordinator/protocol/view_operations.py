@@ -228,7 +228,7 @@ class ViewOperations:
         return ViewBase(row, self._read(row.metadata_location))
 
     def _read(self, location: str) -> ViewMetadata:
-        return self._reader.read(location, "view", ViewMetadata.parse)
+        return self._reader.read(location, ViewMetadata.parse)
 
     def _replay(self, change: ViewCommit, base: ViewBase, locations: ClientLocations | None) -> ViewMetadata:
         metadata = change.replay(base.metadata, now_ms=self._ports.runtime.now_ms())

@@ -90,15 +90,12 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> T
     format version 4 and later and for encrypted tables.
     """
     with errors_of_file(location):
-        return TableMetadata.parse(unpacked(data, location, bounds, what="table")).verify()
+        return TableMetadata.parse(unpacked(data, location, bounds)).verify()
 
 
-def unpacked(
-    data: bytes, location: str, bounds: FileBounds, hold: Callable[[int], object] = _nothing, *, what: str
-) -> bytes:
+def unpacked(data: bytes, location: str, bounds: FileBounds, hold: Callable[[int], object] = _nothing) -> bytes:
     """The text of a metadata file. Raises CorruptFile if it is truncated, damaged or beyond its bounds. hold: called
-    with the most bytes of memory that what comes next takes, each time more is known; raises to refuse that. what: as
-    for `packed`."""
+    with the most bytes of memory that what comes next takes, each time more is known; raises to refuse that."""
     text = data
     if data.startswith(_GZIP_MAGIC):
         hold(len(data) + 2 * min(bounds.metadata_bytes.value, bounds.inflated_bytes(len(data))))
@@ -108,7 +105,7 @@ def unpacked(
             raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
     parsed = TextSize.of(text).parsed_bytes
     if parsed > bounds.parsed_bytes:
-        found = f"its {len(text)} bytes of JSON take {parsed} bytes of memory, far more than {what} metadata does"
+        found = f"its {len(text)} bytes of JSON may take {parsed} bytes of memory, more than {bounds.parsed_bytes}"
         raise bounds.metadata_bytes.exceeded(location, found)
     # Besides what it is parsed to: the text here, the one that is made of it again, and a response.
     hold(parsed + 3 * len(text))

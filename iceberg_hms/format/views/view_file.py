@@ -24,7 +24,7 @@ def encode(metadata: ViewMetadata, bounds: FileBounds) -> bytes:
 def decode(data: bytes, location: str, bounds: FileBounds) -> ViewMetadata:
     """The metadata in a file, fully verified. Raises CorruptFile, UnsupportedFormat as `metadata_file.decode`."""
     with metadata_file.errors_of_file(location):
-        return ViewMetadata.parse(metadata_file.unpacked(data, location, bounds, what="view"))
+        return ViewMetadata.parse(metadata_file.unpacked(data, location, bounds))
 
 
 def folder(metadata: ViewMetadata) -> str:

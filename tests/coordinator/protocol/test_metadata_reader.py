@@ -45,7 +45,7 @@ def reader(data: bytes, budget: MemoryBudget, failures: int = 0) -> tuple[Metada
 
 
 def read(of: MetadataReader) -> TableMetadata:
-    return of.read("file:/a", "table", TableMetadata.parse)
+    return of.read("file:/a", TableMetadata.parse)
 
 
 def test_a_file_holds_memory_before_it_is_read_and_as_long_as_somebody_has_its_metadata() -> None:
@@ -94,7 +94,7 @@ def test_a_file_that_is_read_again_holds_memory_once() -> None:
 def test_a_commit_holds_memory_for_the_version_that_it_makes() -> None:
     budget = MemoryBudget(10**9)
     made, _ = reader(DATA, budget)
-    metadata = made.read("file:/a", "table", TableMetadata.parse, versions=2)
+    metadata = made.read("file:/a", TableMetadata.parse, versions=2)
     assert budget.held() == 2 * (TextSize.of(DATA).parsed_bytes + len(metadata.to_bytes()))
 
 
