@@ -115,7 +115,7 @@ def with_table(honest: HonestCaller) -> TableName:
 def test_an_honest_caller_sees_that_a_file_of_its_own_is_gone(honest: HonestCaller) -> None:
     with_table(honest)
     Path("/" + honest.tables[0].metadata_location.removeprefix("file:").lstrip("/")).unlink()
-    with pytest.raises(Broken, match="files changed between two requests"):
+    with pytest.raises(Broken, match="files changed after"):
         honest.step()
 
 
