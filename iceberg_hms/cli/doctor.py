@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -26,10 +27,11 @@ from iceberg_hms.cli.common import (
 )
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable
+from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.ports import Files
+    from iceberg_hms.cli.common import Reader
+    from iceberg_hms.coordinator.ports import Files, TableName
 
 
 class CheckState(StrEnum):
@@ -55,6 +57,14 @@ class CheckResult:
 _THE_PAUSE = (
     "a writer that pauses for longer than its lease, between its last check of the lock and its alter, overwrites "
     "commits of others; no client can prevent that, but a metastore with HIVE-26882 and HIVE-28121 refuses the alter"
+)
+
+#: How long to look at the metadata files of tables, and how many large ones to name.
+_LOOK_SECONDS = 10.0
+_LARGE_MAX = 20
+_TRIM = (
+    "expire snapshots, and keep few and short properties, or raise `storage.max-metadata-bytes`; a compressed file "
+    "counts by what it inflates to"
 )
 
 #: A lock call that waits for no other takes about ten milliseconds.
@@ -96,7 +106,8 @@ def doctor(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find out what the metastore can do: version, locks, compare-and-swap, warehouse.
+    """Find out what the metastore can do: version, locks, compare-and-swap, warehouse; and which tables have metadata
+    files near the size at which this package refuses them.
 
     Makes a scratch view in the database `default` and a scratch file in the warehouse, and removes both. The exit code
     is 1 if commits cannot work.
@@ -106,10 +117,10 @@ def doctor(
     )
     require_metastore(settings)
     env = environment(context)
-    findings = [
-        *servers_findings(settings, env.probe),
-        warehouse_finding(settings.warehouse, env.files(settings)),
-    ]
+    files = env.files(settings)
+    findings = [*servers_findings(settings, env.probe), warehouse_finding(settings.warehouse, files)]
+    with env.connect(settings) as catalog:
+        findings += metadata_findings(settings.max_metadata_bytes, catalog, files)
     healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
@@ -259,3 +270,45 @@ def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK)
             subject, "writable", CheckState.FAILED, "no", f"{location} does not hold the bytes that were written"
         )
     return CheckResult(subject, "writable", CheckState.OK, "yes")
+
+
+def metadata_findings(limit: int, catalog: Reader, files: Files, clock: Clock = SYSTEM_CLOCK) -> Iterator[CheckResult]:
+    """Which tables have a metadata file of more than half of `limit` bytes. Two calls for each table, until
+    `_LOOK_SECONDS` are over or `_LARGE_MAX` were found."""
+    until, looked, large = clock.monotonic() + _LOOK_SECONDS, 0, 0
+    why = ""
+    tables = _tables(catalog)
+    while not why:
+        try:
+            table = next(tables, None)
+        except IcebergHmsError as error:
+            why = error.message
+            break
+        if table is None:
+            break
+        looked += 1
+        size = _metadata_bytes(catalog, files, table)
+        if size > limit // 2:
+            large += 1
+            found = f"{size} bytes of {limit}" if size <= limit else f"{size} bytes, more than {limit}: it is refused"
+            yield CheckResult("tables", str(table), CheckState.WARNING, found, _TRIM)
+        if clock.monotonic() >= until or large == _LARGE_MAX:
+            why = f"{_LOOK_SECONDS:g} s were over, or {_LARGE_MAX} large ones were found"
+    if why:
+        yield CheckResult("tables", "metadata files", CheckState.WARNING, f"looked at {looked}, not at all: {why}")
+    elif not large:
+        yield CheckResult("tables", "metadata files", CheckState.OK, f"all {looked} have at most {limit // 2} bytes")
+
+
+def _tables(catalog: Reader) -> Iterator[TableName]:
+    for namespace in catalog.list_namespaces():
+        with contextlib.suppress(NoSuchNamespace):
+            yield from catalog.list_tables(namespace)
+
+
+def _metadata_bytes(catalog: Reader, files: Files, table: TableName) -> int:
+    """0 for a table that is gone meanwhile, or of which another command tells what is wrong."""
+    try:
+        return files.length(catalog.pointer(table).metadata_location)
+    except IcebergHmsError:
+        return 0

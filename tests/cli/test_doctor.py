@@ -12,15 +12,20 @@ from iceberg_hms.cli.doctor import (
     SWAP_MEANINGS,
     CheckState,
     lock_findings,
+    metadata_findings,
     server_findings,
     servers_findings,
     warehouse_finding,
 )
+from iceberg_hms.clock import SYSTEM_CLOCK, SystemClock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import AccessDenied, MetastoreUnavailable, MissingFile
 from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap
 from iceberg_hms.storage.files import PyArrowFiles
-from tests.cli.fakes import METASTORE, answer, run
+from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.cli.fakes import METASTORE, MemoryCatalog, answer, run
+from tests.inspect import samples
 
 GOOD = Capabilities(
     uri=METASTORE,
@@ -194,3 +199,53 @@ def test_no_server_in_reach_is_exit_code_3() -> None:
 
 def test_no_metastore_named_is_exit_code_2() -> None:
     assert run("doctor", metastore=False).exit_code == 2
+
+
+class Metadata(MemoryFiles):
+    """Metadata files of these lengths, by the name of their table."""
+
+    def __init__(self, lengths: dict[str, int]) -> None:
+        super().__init__()
+        self.lengths = lengths
+
+    def length(self, location: str) -> int:
+        if location not in self.lengths:
+            raise MissingFile(location)
+        return self.lengths[location]
+
+
+def looked_at(lengths: dict[str, int], clock: Any = SYSTEM_CLOCK, **tables: Any) -> list[tuple[str, str, str]]:
+    pointers = [samples.pointer(metadata_location=name) for name in lengths]
+    names = {TableName("db", name): samples.metadata() for name in lengths}
+    catalog = MemoryCatalog(tables=names, pointers=pointers, **tables)
+    findings = metadata_findings(100, catalog, Metadata(lengths), clock)
+    return [(finding.check, finding.state.value, finding.found) for finding in findings]
+
+
+def test_tables_with_large_metadata_are_named() -> None:
+    assert looked_at({"a": 50, "b": 51, "c": 101}) == [
+        ("db.b", "warning", "51 bytes of 100"),
+        ("db.c", "warning", "101 bytes, more than 100: it is refused"),
+    ]
+    assert looked_at({"a": 50, "b": 7}) == [("metadata files", "ok", "all 2 have at most 50 bytes")]
+
+
+def test_the_look_at_metadata_ends_when_its_time_is_over_or_the_metastore_fails() -> None:
+    class Leaping(SystemClock):
+        seconds = 0.0
+
+        def monotonic(self) -> float:
+            self.seconds += 11
+            return self.seconds
+
+    [(_, state, said)] = looked_at({"a": 1, "b": 1}, Leaping())
+    assert (state, said.startswith("looked at 1, not at all: ")) == ("warning", True)
+
+
+def test_a_metastore_that_refuses_the_list_of_tables_ends_the_look_alone() -> None:
+    class Refusing(MemoryCatalog):
+        def list_tables(self, namespace: str) -> list[TableName]:
+            raise AccessDenied("you may not list")
+
+    [finding] = metadata_findings(100, Refusing(), Metadata({}))
+    assert (finding.state, "you may not list" in finding.found) == (CheckState.WARNING, True)
