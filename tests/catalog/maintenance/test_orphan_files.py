@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,7 @@ from iceberg_hms.catalog.maintenance.reports import FileKind
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, RequirementFailed, StorageError
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryRow
@@ -359,7 +361,9 @@ def test_removal_keeps_odd_names_in_every_spelling_of_their_folder(tmp_path, pre
 def test_a_folder_that_a_view_shares_is_refused(lab, namespace, inner):
     if namespace != "db":
         lab.catalog.create_namespace(namespace)
-    view = lab.catalog.views.create(f"{namespace}.v", schema(), version(1, "select 1"), f"{FOLDER}{inner}")
+    # As another engine makes it: this package refuses a view such a folder.
+    metadata = new_view_metadata(str(UUID(int=7)), f"{FOLDER}{inner}", {}, schema(), version(1, "select 1"), now_ms=1)
+    view = lab.catalog.services.views.create(TableName(namespace, "v"), metadata, owner=None)
     made = [orphan(lab, "data/x.parquet"), orphan(lab, "data/y.parquet")]
     age_all(lab)
     with pytest.raises(InvalidInput, match=rf"{namespace}\.v has the folder {FOLDER}{inner}"):
