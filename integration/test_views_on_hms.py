@@ -11,7 +11,11 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.views import LoadedView
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
+from iceberg_hms.format.views.apply import new_view_metadata
 
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "n", "required": False, "type": "long"}]}
 
@@ -185,11 +189,17 @@ def test_replacing_renaming_and_dropping_a_view_at_once_loses_no_acknowledged_re
         assert not isinstance(dropped[1], Exception) or isinstance(dropped[1], NoSuchView)
 
 
+def foreign_view(catalog: Catalog, name: TableName, location: str) -> LoadedView:
+    """As another engine makes it, in a folder that this package refuses a view."""
+    metadata = new_view_metadata(SYSTEM_CLOCK.uuid(), location, {}, SCHEMA, version("select 1"), now_ms=1_000)
+    return catalog.services.views.create(name, metadata, owner=None)
+
+
 def test_a_table_with_a_view_in_its_folder_loses_no_file(catalog: Catalog) -> None:
     table = catalog.create_table("views_a.t", SCHEMA)
     views = [
-        catalog.views.create(name, SCHEMA, version("select 1"), table.metadata.location)
-        for name in ("views_a.v", "views_b.v")
+        foreign_view(catalog, TableName(namespace, "v"), table.metadata.location)
+        for namespace in ("views_a", "views_b")
     ]
     now = table.metadata.last_updated_ms + 3_600_000
     with pytest.raises(InvalidInput, match=r"views_[ab]\.v has the folder"):
