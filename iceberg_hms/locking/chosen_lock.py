@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableLock, TableName, TablePointer
-from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.locking.held_locks import ChosenHeldLock, NoLock
 from iceberg_hms.locking.lock_modes import LockMode, LockModes, is_marked
 
@@ -38,7 +38,8 @@ class ChosenTableLock:
 
     pointer: reads the rows.
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
-    lock_api_works: tries every server of the list, on fresh connections: whether any carries out lock calls.
+    lock_api_works: tries every server of the list, on fresh connections: whether any carries out lock calls; raises
+    MetastoreUnavailable if none answers.
     granted_lock_seconds: how long a lock that the metastore granted before its API broke may still be swapped under;
     called once for each database.
     """
@@ -175,15 +176,19 @@ class ChosenTableLock:
         parts = [zookeeper]
         try:
             if with_hms:
-                parts.append(self._take_hms(name, deadline, request, use))
-        except LockUnavailable:
-            if self._hms_lock_works():
-                zookeeper.release()
-                raise
+                parts += self._take_hms_if_it_works(name, deadline, request, use)
         except BaseException:
             zookeeper.release()
             raise
         return ChosenHeldLock(parts, LockMode.ZOOKEEPER)
+
+    def _take_hms_if_it_works(self, name: TableName, deadline: float, request: str, use: LockUse) -> list[HeldLock]:
+        try:
+            return [self._take_hms(name, deadline, request, use)]
+        except LockUnavailable:
+            if self._hms_lock_works():
+                raise
+            return []
 
     def _take_zookeeper(self, name: TableName, deadline: float, request: str) -> HeldLock:
         if self._zookeeper is None:
@@ -203,18 +208,27 @@ class ChosenTableLock:
             raise LockUnavailable(error.message, next_step=step) from error
 
     def _hms_lock_works(self) -> bool:
-        """Whether the metastore's lock API works; tried again BROKEN_SECONDS after it failed."""
+        """Whether the metastore's lock API works; tried again BROKEN_SECONDS after it failed. Raises
+        MetastoreUnavailable if a try got no answer, and none worked: the API may work for others."""
         if self._works:
             return True
         if self._broken_until is not None and self._runtime.now() < self._broken_until:
             return False
-        self._works = any(self._lock_api_works() for _ in range(BROKEN_AFTER))
-        if not self._works:
-            logger.warning(
-                "The lock API of the metastore is broken: tables marked `zookeeper` take their lock in ZooKeeper alone"
-            )
-            self._broken_until = self._runtime.now() + BROKEN_SECONDS
-        return self._works
+        silent: MetastoreUnavailable | None = None
+        for _ in range(BROKEN_AFTER):
+            try:
+                self._works = self._lock_api_works()
+            except MetastoreUnavailable as error:
+                silent = error
+            if self._works:
+                return True
+        if silent is not None:
+            raise silent
+        logger.warning(
+            "The lock API of the metastore is broken: tables marked `zookeeper` take their lock in ZooKeeper alone"
+        )
+        self._broken_until = self._runtime.now() + BROKEN_SECONDS
+        return False
 
     def _remaining(self, deadline: float) -> float:
         return max(0.0, deadline - self._runtime.now())

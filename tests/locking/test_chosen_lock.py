@@ -89,6 +89,7 @@ class World:
         self.pointer = other.pointer if other else MemoryTablePointer({"db", "other"})
         self.log: list[str] = []
         self.leftover = 0.0
+        self.silent = False
         self.hms = Lock("hms", self.log, other.hms.table if other else LockQueues(self.runtime))
         self.zookeeper = Lock("zookeeper", self.log, other.zookeeper.table if other else LockQueues(self.runtime))
         self.locks = ChosenTableLock(
@@ -105,6 +106,8 @@ class World:
 
     def lock_api_works(self) -> bool:
         self.log.append("asked")
+        if self.silent:
+            raise MetastoreUnavailable("no answer")
         return not self.hms.broken
 
     def mark(self, key: str, value: str, name: TableName = NAME) -> None:
@@ -188,6 +191,21 @@ def test_a_lock_api_that_breaks_while_we_wait_is_asked_about_and_zookeeper_s_loc
     assert world.log == ["zookeeper", "hms fails", *["asked"] * BROKEN_AFTER]
     assert world.held == (False, True)
     held.release()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_lock_api_that_does_not_answer_is_not_taken_for_broken(waits: bool) -> None:
+    """It may work for writers that take no other lock: under ZooKeeper's alone we would swap beside them."""
+    world = marked()
+    if waits:
+        world.acquire().release()
+    world.hms.broken, world.silent = True, True
+    for _ in range(2):
+        with pytest.raises(MetastoreUnavailable):
+            world.acquire()
+        assert world.held == (False, False)
+    world.hms.broken, world.silent = False, False
+    world.acquire().release()
 
 
 def test_one_failed_lock_call_is_no_broken_lock_api() -> None:

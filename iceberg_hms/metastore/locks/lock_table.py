@@ -15,8 +15,9 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
-from iceberg_hms.errors import MetastoreError
+from iceberg_hms.errors import MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
+from iceberg_hms.metastore.connection.faults import NoAnswer
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
 from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
@@ -91,19 +92,25 @@ class LockTable:
 
 def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     """Whether any server of the pool's list carries out a lock call, on a fresh connection and a name that no table
-    has. Raises no MetastoreError."""
+    has. Raises MetastoreUnavailable if none answers: that says nothing of what they do for others."""
+    silent: MetastoreUnavailable | None = None
+    is_refused = False
     for uri in pool.uris:
         alone, works = pool.only(uri), False
         try:
             with LockEntries(alone, settings.user).trial(scratch_name("default", clock), "probe"):
                 works = True
+        except (MetastoreUnavailable, NoAnswer) as error:
+            silent = MetastoreUnavailable(error.message)
         except MetastoreError:
-            # A lock that cannot be removed now was granted all the same.
-            pass
+            is_refused = True
         finally:
             alone.close()
         if works:
+            # Even if the lock could not be removed again.
             return True
+    if silent is not None and not is_refused:
+        raise silent
     return False
 
 

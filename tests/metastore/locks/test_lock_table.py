@@ -11,12 +11,13 @@ from thrift.Thrift import TApplicationException
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
-from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import DropAfter, FakeHms, Running, pool_of, running
 
 NAME = TableName("db", "t")
 OTHER = TableName("db", "u")
@@ -173,7 +174,16 @@ def test_the_api_works_though_what_it_was_tried_with_could_not_be_removed() -> N
         assert works(server.uri)
 
 
-def test_a_server_that_is_not_there_does_not_work() -> None:
+def test_a_server_that_does_not_answer_tells_nothing() -> None:
+    """Its lock API may work for others: without its lock a writer would swap beside them."""
     with running() as server:
         gone = server.uri
-    assert not works(gone)
+    with pytest.raises(MetastoreUnavailable):
+        works(gone)
+    hms = FakeHms()
+    hms.misbehave["lock"] += [DropAfter()] * 9
+    with running(hms) as server, pytest.raises(MetastoreUnavailable):
+        works(server.uri)
+    with running(broken(FakeHms())) as bad, running() as good:
+        assert not works(gone, bad.uri)
+        assert works(gone, good.uri)
