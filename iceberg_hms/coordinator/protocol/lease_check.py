@@ -54,6 +54,14 @@ def require_fresh_locks() -> None:
             raise LockLost("a lock was not renewed for half of its lease before the request could be sent")
 
 
+def require_unexpired_locks() -> None:
+    """The same just before a swap that its server compares atomically: such a swap overwrites nothing, but behind one
+    address there may be another server, which compares nothing, and on which a writer that took our expired lock swaps
+    over ours. Raises LockLost if a lock was not renewed for its lease."""
+    for lock in _LOCKS.get():
+        lock.seconds_since_renewal()
+
+
 class LeaseCheck:
     """What a driver knows of the lease of a lock that it holds: when it was renewed, and whether it is lost. A lost
     lock stays lost.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
+from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks, require_unexpired_locks
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
@@ -45,13 +45,16 @@ def send_alter(
 
     atomic: the server is known to compare it atomically. can_succeed: False for a probe. An alter that can succeed and
     is not atomic may overwrite later commits if it arrives late: it is sent only under a fresh lock, and waits for its
-    answer for `metastore.unanswered-swap-timeout-ms`. Raises NotSent, and LockLost before such an alter is sent.
+    answer for `metastore.unanswered-swap-timeout-ms`. Any other that can succeed is sent under locks that have not
+    expired. Raises NotSent, and LockLost before the alter is sent.
     """
     may_overwrite = can_succeed and not atomic
     call = client.call
     if may_overwrite:
         require_fresh_locks()
         call = client.call_patiently
+    elif can_succeed:
+        require_unexpired_locks()
     sent = clock.monotonic()
     try:
         call(

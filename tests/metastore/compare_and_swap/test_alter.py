@@ -104,3 +104,25 @@ def test_an_alter_that_is_not_atomic_is_not_sent_if_its_lock_aged_during_the_pro
             assert (answer.conflict, type(answer.error)) == (True, LockLost)
     assert hms.expected == asked
     assert location(hms) == "m0"
+
+
+def test_an_atomic_alter_is_not_sent_if_its_lock_expired_during_the_probe(
+    hms: Recording, swaps: SwapSender, base: Pointer
+) -> None:
+    """Behind one address another server may compare nothing: a writer that took the lock swaps there, over this one."""
+
+    class Expired(Aged):
+        def seconds_since_renewal(self) -> float:
+            if self.age:
+                raise LockLost("not renewed for its lease")
+            return 0.0
+
+    hms.compare_and_swap = "atomic"
+    lock = Expired()
+    hms.before_alter = lambda _table: setattr(lock, "age", 300.1)
+    with sending_under([lock]), pytest.raises(LockLost):
+        swaps.alter(base, moved_to(base, "m1"))
+    assert (hms.expected, location(hms)) == ([PROBE], "m0")
+    lock.age = 0.0
+    with sending_under([lock]):
+        assert isinstance(swaps.alter(base, moved_to(base, "m1")), Swapped)
