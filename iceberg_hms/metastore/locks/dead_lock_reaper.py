@@ -13,6 +13,10 @@ goes by the same lease and by the fastest of its clocks, so it no longer acknowl
 
 A dead writer's swap may still be under way, and a paused writer may still send one. So an entry is removed only if
 everything that is sent under it compares atomically. One whose agentInfo says `blind` is left to the operator.
+
+That protects a waiter whose own swap compares too. One that knows of a server that does not, behind the same address
+or on the list, would overwrite such a late swap if that arrived between its look and its own. To that waiter an
+announced lease is no shorter than the server's, also when it was removed as a writer that did not know better.
 """
 
 from __future__ import annotations
@@ -84,16 +88,28 @@ class DeadLockReaper:
         self._interval = interval_seconds
         self._remembered_max = remembered_max
         self._observed: OrderedDict[int, _Observation] = OrderedDict()
+        #: Since when the last entry was silent that was removed from a table.
+        self._removed: OrderedDict[TableName, ClockReading] = OrderedDict()
         self._mutex = self._runtime.mutex()
 
-    def watch(self, name: TableName, lease_seconds: float) -> LockWatch:
-        """The checks of one writer that waits for the lock of a table."""
-        return LockWatch(self, self._runtime, name, lease_seconds, self._interval)
+    def watch(self, name: TableName, lease_seconds: float, *, may_overwrite: bool) -> LockWatch:
+        """The checks of one writer that waits for the lock of a table. lease_seconds: the server's. may_overwrite: its
+        swap may meet a server that is known not to compare it atomically."""
+        return LockWatch(self, self._runtime, name, lease_seconds, self._interval, may_overwrite=may_overwrite)
 
-    def remove_dead(self, name: TableName, own: LockEntry, lease_seconds: float) -> int:
+    def seconds_until_expired(self, name: TableName, lease_seconds: float) -> float:
+        """How long until the server's lease has passed for every entry that this process removed from a table; 0 if it
+        has."""
+        with self._mutex:
+            silent_since = self._removed.get(name)
+        if silent_since is None:
+            return 0.0
+        return max(0.0, lease_seconds - self._runtime.read_clocks().min_seconds_since(silent_since))
+
+    def remove_dead(self, name: TableName, own: LockEntry, lease_seconds: float, *, may_overwrite: bool = False) -> int:
         """Poll once, and remove what is dead and may be removed. Returns how many. Raises no MetastoreError.
 
-        own: our waiting entry, which was renewed just before.
+        own: our waiting entry, which was renewed just before. The rest: see `watch`.
         """
         sent = self._runtime.read_clocks()
         try:
@@ -103,18 +119,21 @@ class DeadLockReaper:
             return 0
         database_ms = next((entry.heartbeat_ms for entry in found if entry.lock_id == own.lock_id), None)
         removed = 0
-        for suspect in self.observe(found, sent, lease_seconds):
+        for suspect in self.observe(found, sent, lease_seconds, may_overwrite=may_overwrite):
             if reason := self._why_dead(suspect, database_ms):
                 removed += self._remove(name, suspect.entry, suspect.holder, reason)
         return removed
 
-    def observe(self, found: Sequence[LockEntry], sent: ClockReading, lease_seconds: float) -> list[_Suspect]:
+    def observe(
+        self, found: Sequence[LockEntry], sent: ClockReading, lease_seconds: float, *, may_overwrite: bool = False
+    ) -> list[_Suspect]:
         """Remember what a poll showed, which was sent then and has just been answered. Returns the suspects among the
-        entries: those that one of our processes wrote."""
+        entries: those that one of our processes wrote. The rest: see `watch`."""
         answered = self._runtime.read_clocks()
+        shortest = lease_seconds if may_overwrite else 0.0
         with self._mutex:
             return [
-                self._suspect(entry, holder, holder.lease_seconds or lease_seconds, sent, answered)
+                self._suspect(entry, holder, max(holder.lease_seconds or lease_seconds, shortest), sent, answered)
                 for entry in found
                 if (holder := parse(entry.agent_info)) is not None
             ]
@@ -158,7 +177,16 @@ class DeadLockReaper:
             logger.debug("Removing %s failed and is repeated: %s", entry, error.message)
             return False
         logger.warning("Removed %s on %s: %s", entry, name, reason)
+        self._record_removal(name, entry)
         return True
+
+    def _record_removal(self, name: TableName, entry: LockEntry) -> None:
+        with self._mutex:
+            seen = self._observed.get(entry.lock_id)
+            self._removed.pop(name, None)
+            self._removed[name] = self._runtime.read_clocks() if seen is None else seen.since
+            while len(self._removed) > self._remembered_max:
+                self._removed.popitem(last=False)
 
     def _report_once(self, name: TableName, entry: LockEntry, reason: str) -> None:
         now = self._runtime.read_clocks()
@@ -177,15 +205,24 @@ class DeadLockReaper:
 
 
 class LockWatch:
-    """One waiter's polls of its table's entries. interval_seconds: between two; 0: never."""
+    """One waiter's polls of its table's entries. interval_seconds: between two; 0: never. The rest: see
+    `DeadLockReaper.watch`."""
 
     def __init__(
-        self, reaper: DeadLockReaper, runtime: Runtime, name: TableName, lease_seconds: float, interval_seconds: float
+        self,
+        reaper: DeadLockReaper,
+        runtime: Runtime,
+        name: TableName,
+        lease_seconds: float,
+        interval_seconds: float,
+        *,
+        may_overwrite: bool,
     ) -> None:
         self._reaper = reaper
         self._runtime = runtime
         self._name = name
         self._lease_seconds = lease_seconds
+        self._may_overwrite = may_overwrite
         self.interval_seconds = interval_seconds
         self._next_poll = runtime.now() + interval_seconds
 
@@ -193,7 +230,7 @@ class LockWatch:
         """Take note of the waiter's first poll of the queue: silence counts from then on. Where an entry announces a
         short lease, the polls come often enough for that."""
         if self.interval_seconds:
-            suspects = self._reaper.observe(found, sent, self._lease_seconds)
+            suspects = self._reaper.observe(found, sent, self._lease_seconds, may_overwrite=self._may_overwrite)
             shortest = min((suspect.lease_seconds for suspect in suspects), default=self._lease_seconds)
             self.interval_seconds = min(self.interval_seconds, shortest / _POLL_PARTS)
             self._next_poll = min(self._next_poll, self._runtime.now() + self.interval_seconds)
@@ -203,6 +240,6 @@ class LockWatch:
         removed. Raises no MetastoreError."""
         if not self.interval_seconds or self._runtime.now() < self._next_poll:
             return False
-        removed = self._reaper.remove_dead(self._name, own, self._lease_seconds)
+        removed = self._reaper.remove_dead(self._name, own, self._lease_seconds, may_overwrite=self._may_overwrite)
         self._next_poll = self._runtime.now() + self.interval_seconds
         return removed > 0

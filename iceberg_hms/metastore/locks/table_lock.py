@@ -124,7 +124,11 @@ class HmsTableLock:
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {name} was not requested: the catalog is closed")
         self._ask_for_lease()
-        protection = self._pool.cas_support.protection(name.namespace) if use else SwapProtection.BLIND
+        known = self._pool.cas_support.protection(name.namespace)
+        may_overwrite = known is SwapProtection.BLIND
+        if may_overwrite:
+            self._wait_for_removed_locks(name, deadline)
+        protection = known if use else SwapProtection.BLIND
         announced = self._short_lease() if may_be_short and protection is not SwapProtection.BLIND else None
         info = self._new_agent_info(request, protection, announced)
         attempt = HmsLockAttempt(
@@ -135,7 +139,7 @@ class HmsTableLock:
             info,
             deadline=deadline,
             lease_seconds=announced or self._leases.shortest,
-            watch=self._reaper.watch(name, self._leases.longest),
+            watch=self._reaper.watch(name, self._leases.longest, may_overwrite=may_overwrite),
             poll_rate=self._poll_rate,
             closed=self._closed,
         )
@@ -170,6 +174,17 @@ class HmsTableLock:
             clean_up(attempt.withdraw())
             raise
         return held
+
+    def _wait_for_removed_locks(self, name: TableName, deadline: float) -> None:
+        """Before a swap that may overwrite: let the server's lease pass for the locks that this process removed while
+        it did not know that. Raises LockNotAcquired."""
+        while (seconds := self._reaper.seconds_until_expired(name, self._leases.longest)) > 0:
+            remaining = deadline - self._runtime.now()
+            if self._closed.is_set():
+                raise LockNotAcquired(f"Gave up waiting for the lock on {name}: the catalog is closed")
+            if remaining <= 0:
+                raise LockNotAcquired(f"Timed out waiting for the lease of a removed lock on {name}")
+            self._runtime.sleep(min(seconds, remaining, self._settings.lock_check_max_wait_ms / 1000))
 
     def _count(self, change: int) -> None:
         with self._mutex:

@@ -66,13 +66,19 @@ def look(entries: LockEntries, found: DeadLockReaper, pass_time: Callable[[float
     return looking(entries, found, pass_time)
 
 
-def looking(entries: LockEntries, found: DeadLockReaper, pass_time: Callable[[float], None]) -> Look:
+def looking(
+    entries: LockEntries,
+    found: DeadLockReaper,
+    pass_time: Callable[[float], None],
+    *,
+    may_overwrite: bool = False,
+) -> Look:
     def look(own: LockEntry, *, after: float = 0.0) -> int:
         for _ in range(2) if after else ():
             look(own)
             pass_time(after / 2)
         entries.check(own)
-        return found.remove_dead(NAME, own, LEASE)
+        return found.remove_dead(NAME, own, LEASE, may_overwrite=may_overwrite)
 
     return look
 
@@ -241,6 +247,34 @@ def test_what_announces_a_lease_goes_after_it_and_three_looks(
     assert left(hms) == [own.agent_info]
 
 
+@pytest.mark.parametrize("word", ["cas-15", "unproven-15"])
+def test_to_a_waiter_that_may_overwrite_no_announced_lease_is_shorter_than_the_servers(
+    word: str,
+    found: DeadLockReaper,
+    hms: FakeHms,
+    entries: LockEntries,
+    pass_time: Callable[[float], None],
+) -> None:
+    """A late swap under that lock may land between the waiter's look and its swap."""
+    entries.enqueue(NAME, ELSEWHERE + word)
+    own = entries.enqueue(NAME, agent_info("r"))
+    look = looking(entries, found, pass_time, may_overwrite=True)
+    assert looks_until_removed(look, own, pass_time, SHORT) == LEASE
+    assert left(hms) == [own.agent_info]
+
+
+def test_it_is_known_when_the_servers_lease_of_a_removed_lock_has_passed(
+    found: DeadLockReaper, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
+) -> None:
+    assert found.seconds_until_expired(NAME, LEASE) == 0
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    assert look(entries.enqueue(NAME, agent_info("r")), after=SHORT) == 1
+    assert found.seconds_until_expired(NAME, LEASE) == LEASE - SHORT
+    assert found.seconds_until_expired(TableName("db", "other"), LEASE) == 0
+    pass_time(LEASE - SHORT)
+    assert found.seconds_until_expired(NAME, LEASE) == 0
+
+
 @pytest.mark.parametrize("word", ["blind-15", "unproven-0", "cas-0", "cas-", "cas-015", "cas-100000", "cas-15s"])
 def test_whatever_else_announces_a_lease_is_not_understood_and_stays(
     word: str, hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
@@ -334,7 +368,7 @@ def test_a_waiter_behind_a_short_lease_polls_often_enough_for_it(
     announced: str, interval: float, pool: ClientPool, entries: LockEntries, runtime: ByHand
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + announced)
-    watch = DeadLockReaper(entries, runtime, 60.0).watch(NAME, LEASE)
+    watch = DeadLockReaper(entries, runtime, 60.0).watch(NAME, LEASE, may_overwrite=False)
     watch.observe(entries.of(NAME), runtime.read_clocks())
     assert watch.interval_seconds == min(60.0, interval, LEASE / 8)
 
@@ -420,8 +454,8 @@ def test_looks_keep_their_distance_and_zero_never_looks(
 ) -> None:
     entries.enqueue(NAME, ended + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
-    never = DeadLockReaper(entries, runtime, 0.0).watch(NAME, LEASE)
-    watch = DeadLockReaper(entries, runtime, 2.0).watch(NAME, LEASE)
+    never = DeadLockReaper(entries, runtime, 0.0).watch(NAME, LEASE, may_overwrite=False)
+    watch = DeadLockReaper(entries, runtime, 2.0).watch(NAME, LEASE, may_overwrite=False)
     assert not watch.remove_dead_if_due(own)
     for _ in range(2):
         watch.observe(entries.of(NAME), runtime.read_clocks())

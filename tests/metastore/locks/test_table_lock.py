@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from iceberg_hms.metastore.locks.table_lock import CLOSE_SECONDS, HmsTableLock
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of
-from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, taken_by_another
+from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, taken_by_another
 from tests.metastore.runtimes import Counted
 
 
@@ -235,6 +237,61 @@ def test_a_lock_announces_what_its_process_knows_of_compare_and_swap(
             said.append(entry.agentInfo.rpartition("/")[2])
             held.release()
     assert said == ["unproven-15", "blind", "cas-15", "blind", "blind", "blind"]
+
+
+def removes_a_dead_writers_lock(lock: HmsTableLock, entries: LockEntries, clock: TimedWith) -> float:
+    """It announced a short lease. Returns when its lock was removed."""
+    entries.enqueue(NAME, f"iceberg-hms/{'0' * 32}/1/2-3/r.000/cas-15")
+    lock.acquire(NAME, wait_seconds=60, request="r", use=LockUse.CAS).release()
+    return clock.now()
+
+
+@pytest.fixture
+def clock(hms: FakeHms) -> TimedWith:
+    return TimedWith(hms)
+
+
+@pytest.fixture
+def timed_lock(pool: ClientPool, clock: TimedWith) -> Iterator[HmsTableLock]:
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    lock = HmsTableLock(pool, clock, replace(SETTINGS, lock_check_max_wait_ms=500))
+    yield lock
+    lock.close()
+    clock.join()
+
+
+@pytest.mark.parametrize("use", [LockUse.CAS, LockUse.BLIND])
+def test_a_writer_that_meets_a_server_without_compare_and_swap_lets_the_servers_lease_of_a_removed_lock_pass(
+    use: LockUse, timed_lock: HmsTableLock, entries: LockEntries, clock: TimedWith, pool: ClientPool, hms: FakeHms
+) -> None:
+    """A swap that was sent under the removed lock may arrive until then, and this writer's would overwrite it."""
+    removed = removes_a_dead_writers_lock(timed_lock, entries, clock)
+    assert 15 <= removed < 30
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.IGNORED)
+    hms.calls.clear()
+    with pytest.raises(LockNotAcquired, match=f"Timed out after 30 s waiting for the lock on {NAME}"):
+        timed_lock.acquire(NAME, wait_seconds=30, request="r", use=use)
+    assert "lock" not in hms.calls, "it does not block other writers meanwhile"
+    timed_lock.acquire(NAME, wait_seconds=300, request="r", use=use).release()
+    assert 300 <= clock.now() < 310
+
+
+def test_closing_ends_the_wait_for_the_lease_of_a_removed_lock(
+    timed_lock: HmsTableLock, entries: LockEntries, clock: TimedWith, pool: ClientPool, hms: FakeHms
+) -> None:
+    removed = removes_a_dead_writers_lock(timed_lock, entries, clock)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.IGNORED)
+    hms.calls.clear()
+
+    def close() -> None:
+        clock.awake = lambda: None
+        timed_lock.close()
+
+    clock.awake = close
+    with pytest.raises(LockNotAcquired, match="the catalog is closed"):
+        timed_lock.acquire(NAME, wait_seconds=300, request="r")
+    assert clock.now() < removed + 1 + CLOSE_SECONDS
+    assert "lock" not in hms.calls
 
 
 def test_a_foreign_writer_waits_only_if_it_is_not_ours_and_has_no_lock_yet(
