@@ -323,9 +323,11 @@ class HonestCaller:
     def _purged(self, table: Owned) -> None:
         self.tables.remove(table)
         require(self.world.quiet(table.name), f"a commit to {table.name} does not end")
+        ended = self.world.purged(table.metadata_location)
+        require(ended is not None, f"the purge of {table.name} does not end")
         folder = local_path(table.location)
         left = [str(path) for path in folder.rglob("*") if not path.is_dir()]
-        require(not self._owns_folder(table) or not left, f"the purge of {table.name} kept {left}")
+        require(not self._owns_folder(table) or not left, f"the purge of {table.name} kept {left}: {ended}")
         gone = [path for path in self._files if _is_below(path, table.left) and not Path(path).exists()]
         require(not gone, f"the purge of {table.name} deleted what lies in other folders: {gone}")
         self._clear(table)

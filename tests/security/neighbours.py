@@ -20,6 +20,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import OWNED_FOLDER, TableName
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
@@ -39,6 +40,8 @@ STANDING = ("b", "c", "default")
 BUSY = "busy"
 #: A table of A whose folder lies in that of `b`: an operator renamed it.
 MOVED = "moved"
+#: How long a purge may take: two searches for others who have its folder.
+PURGE_SECONDS = 120.0
 SCOPES = {"A": "write[a]", "A-who-reads": "write[a] read[*]", "B": "write[b default]"}
 
 #: Path of a file -> what shows that it was changed.
@@ -164,6 +167,9 @@ class Neighbours:
         self.catalog = metastore.connect(**self.settings)
         self.operator = metastore.connect(**self.settings)
         self.tokens = write_tokens(folder / "tokens", SCOPES)
+        self._purges: dict[str, Mapping[str, Any]] = {}
+        self._purge_ended = threading.Condition()
+        self.catalog.subscribe(self._hear)
         self.server = RestServer(self.catalog, "127.0.0.1", 0, access=TokenFile(folder / "tokens", SYSTEM_CLOCK))
         self._fill()
         self._standing = self._look()
@@ -259,6 +265,19 @@ class Neighbours:
             for key in sorted({*before, *now})
             if before.get(key) != now.get(key)
         ]
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "purged" and event["table"].name.startswith(BUSY):
+            with self._purge_ended:
+                self._purges[file_key(event["metadata_location"])] = event
+                self._purge_ended.notify_all()
+
+    def purged(self, metadata_location: str) -> Mapping[str, Any] | None:
+        """Wait for the event of a purge of B's, which may end behind the answer. None if it does not come."""
+        key = file_key(metadata_location)
+        with self._purge_ended:
+            self._purge_ended.wait_for(lambda: key in self._purges, PURGE_SECONDS)
+            return self._purges.pop(key, None)
 
     def quiet(self, name: TableName) -> bool:
         """Wait until no commit to a table is under way, nor what follows its answer. False after a while."""
