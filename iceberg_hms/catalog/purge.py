@@ -16,15 +16,20 @@ from iceberg_hms.coordinator.location_policy import LocationGuard
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnDeletion, find_own_files
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.coordinator.protocol.own_files import (
+    PUBLISHED_MAX,
+    SEARCH_ALL_SECONDS,
+    OwnDeletion,
+    find_own_files,
+)
+from iceberg_hms.errors import IcebergHmsError, MetastoreError
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 
 logger = logging.getLogger(__name__)
 
 #: Table property; false: other tables share the data files, so a purge must keep them.
 GC_ENABLED: Final = "gc.enabled"
-#: How long to delete before the next search for other tables in the folder: one may have come since the drop.
+#: How long to delete at least before the next search for other tables in the folder: one may have come since the drop.
 SEARCH_AGAIN_SECONDS: Final = 60.0
 
 
@@ -53,16 +58,26 @@ class Purge:
         """The file that leads to all others."""
         return self._row.metadata_location
 
-    def run(self, stop: Callable[[], bool] = lambda: False) -> bool:
+    def run(
+        self,
+        stop: Callable[[], bool] = lambda: False,
+        *,
+        search_seconds: float = SEARCH_ALL_SECONDS,
+        is_last: bool = True,
+    ) -> bool:
         """Delete the files, and publish the event `purged`. Logs what it keeps or cannot delete, and goes on: the table
         itself is dropped already. Raises nothing of ours.
 
         stop: asked before each read and each deletion. Once it is true this returns False. Then call `run` again, which
-        begins anew and finds files that are gone, or `give_up`."""
+        begins anew and finds files that are gone, or `give_up`. search_seconds: how long one search for other tables in
+        the folder may take. is_last: one that fails keeps the files that are left; else this returns False."""
         self._stopped = False
         deletion = OwnDeletion(self._ports, self._row, "purge")
         try:
-            why = self._delete(deletion, stop)
+            why = self._delete(deletion, stop, search_seconds)
+        except MetastoreError as error:
+            self._stopped = not is_last
+            why = f"other tables may name them: {error}"
         except IcebergHmsError as error:
             why = f"other tables may name them: {error}"
         self._deleted += deletion.deleted
@@ -96,7 +111,7 @@ class Purge:
             }
         )
 
-    def _delete(self, deletion: OwnDeletion, stop: Callable[[], bool]) -> str:
+    def _delete(self, deletion: OwnDeletion, stop: Callable[[], bool], search_seconds: float) -> str:
         """Returns why all files that are left are kept; empty if there is no such reason. Raises MetastoreError."""
 
         def stopped() -> bool:
@@ -107,13 +122,16 @@ class Purge:
         if stopped():
             return ""
         now = self._ports.runtime.now
-        own, searched_at = find_own_files(self._ports, self._row), now()
+        began = now()
+        own, searched_at = find_own_files(self._ports, self._row, seconds=search_seconds), now()
         if own.reason:
             return own.reason
+        # Half of the time at most is for searches.
+        pause = max(SEARCH_AGAIN_SECONDS, searched_at - began)
         left = self._until(stopped)
         for first in left:
-            if now() - searched_at >= SEARCH_AGAIN_SECONDS:
-                own, searched_at = find_own_files(self._ports, self._row), now()
+            if now() - searched_at >= pause:
+                own, searched_at = find_own_files(self._ports, self._row, seconds=search_seconds), now()
                 if own.reason:
                     return own.reason
             deletion.delete(own, chain([first], islice(left, PUBLISHED_MAX - 1)))

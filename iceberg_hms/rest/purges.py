@@ -1,23 +1,28 @@
 """Deletes the files of tables that requests drop with purge.
 
 A request deletes for ANSWER_SECONDS itself, so a small table's files are gone when its client has the answer. What is
-left then goes on behind the answer, on one of a few threads. If too many wait for those, the request goes on itself:
-nothing here grows with the number of requests.
+left then goes on behind the answer, on one of a few threads; so does a search for other tables in the folder that takes
+longer, or that the metastore does not answer. If too many wait for those threads, the request goes on itself: nothing
+here grows with the number of requests.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from iceberg_hms import work_owner
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.coordinator.protocol.own_files import SEARCH_ALL_SECONDS
 
 #: How long a request deletes before it is answered.
 ANSWER_SECONDS: Final = 2.0
+#: How long one search for other tables in the folder may take behind an answer: the rows of 46,000 take three minutes.
+SEARCH_SECONDS: Final = 600.0
 #: How many purges go on behind answers at a time, and how many more wait for that.
 THREADS: Final = 2
 WAITING_MAX: Final = 16
@@ -50,11 +55,15 @@ class Purges:
             self._under_way.add(purge)
         now = self._runtime.now
         answer_at = now() + ANSWER_SECONDS
-        if self._ends(purge, lambda: self._stopping.is_set() or now() >= answer_at):
+
+        def stop() -> bool:
+            return self._stopping.is_set() or now() >= answer_at
+
+        if self._ends(purge, partial(purge.run, stop, search_seconds=ANSWER_SECONDS, is_last=False)):
             return True
         if self._goes_on_behind(purge):
             return False
-        self._finish(purge)
+        self._finish(purge, SEARCH_ALL_SECONDS)
         return True
 
     def close(self) -> None:
@@ -90,7 +99,7 @@ class Purges:
         while (following := self._next()) is not None:
             purge, owner = following
             with work_owner.owned_by(owner):
-                self._finish(purge)
+                self._finish(purge, SEARCH_SECONDS)
 
     def _next(self) -> tuple[Purge, str] | None:
         with self._mutex:
@@ -99,15 +108,15 @@ class Purges:
             self._threads -= 1
             return None
 
-    def _finish(self, purge: Purge) -> None:
-        if not self._ends(purge, self._stopping.is_set):
+    def _finish(self, purge: Purge, search_seconds: float) -> None:
+        if not self._ends(purge, partial(purge.run, self._stopping.is_set, search_seconds=search_seconds)):
             self._give_up(purge)
 
-    def _ends(self, purge: Purge, stop: Callable[[], bool]) -> bool:
+    def _ends(self, purge: Purge, run: Callable[[], bool]) -> bool:
         """Run a purge. Whether it came to its end."""
         ended = False
         with log_and_continue(f"the purge of {purge.name}", _LEFT):
-            ended = purge.run(stop)
+            ended = run()
         if ended:
             self._leave(purge)
         return ended

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -270,6 +271,45 @@ def test_a_table_that_comes_into_the_folder_while_its_files_are_deleted_stops_th
     dropped.purge.run(stop)
     assert len(dropped.deleted) == 4, "the batch that is under way"
     assert dropped.purged["why"].startswith("db.new has the folder")
+
+
+def test_a_search_that_fails_is_made_again_by_a_purge_that_goes_on(files, monkeypatch):
+    dropped = Dropped(files)
+    find, searches = MemoryTablePointer.find_by_folder, []
+
+    def slow_at_first(self, *of, timeout_seconds):
+        searches.append(timeout_seconds)
+        if len(searches) == 1:
+            raise MetastoreUnavailable("There was no time")
+        return find(self, *of, timeout_seconds=timeout_seconds)
+
+    monkeypatch.setattr(MemoryTablePointer, "find_by_folder", slow_at_first)
+    assert not dropped.purge.run(search_seconds=2.0, is_last=False)
+    assert (dropped.deleted, dropped.events) == ([], [])
+    assert dropped.purge.run(search_seconds=600.0)
+    assert dropped.purged == {"ended": True, "deleted": 10, "kept": 0, "failed": 0, "why": ""}
+    assert (searches[0], max(searches)) == (2.0, 600.0)
+
+
+def test_no_more_time_goes_to_searches_than_to_deletions(files, monkeypatch):
+    monkeypatch.setattr(purge, "PUBLISHED_MAX", 1)
+    dropped = Dropped(files)
+    find, searched_at = purge.find_own_files, []
+
+    def slow(*of, seconds):
+        searched_at.append(dropped.now)
+        dropped.now += 4 * SEARCH_AGAIN_SECONDS
+        return find(*of, seconds=seconds)
+
+    def stop():
+        dropped.now += SEARCH_AGAIN_SECONDS / 2
+        return False
+
+    monkeypatch.setattr(purge, "find_own_files", slow)
+    assert dropped.purge.run(stop)
+    assert len(searched_at) > 1
+    pauses = [later - earlier for earlier, later in pairwise(searched_at)]
+    assert min(pauses) >= 8 * SEARCH_AGAIN_SECONDS
 
 
 @pytest.mark.parametrize("call", range(1, 14))

@@ -11,6 +11,7 @@ import pytest
 
 from iceberg_hms import work_owner
 from iceberg_hms.catalog.purge import Purge
+from iceberg_hms.coordinator.protocol.own_files import SEARCH_ALL_SECONDS
 from iceberg_hms.rest import purges as purges_module
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.purges import ANSWER_SECONDS, THREADS, WAITING_MAX, Purges
@@ -22,7 +23,8 @@ LIMIT = 30
 
 class HeldPurge(Purge):
     """A purge that ends when the test permits it. asked: how often it was asked to run; again: set by the second time.
-    threads, owners: where, and for whom. hangs: what its second run waits for, as for a store."""
+    threads, owners: where, and for whom. hangs: what its second run waits for, as for a store. searches: how long each
+    run may search for other tables in the folder, and whether that is the last word."""
 
     def __init__(self, *, releases: int = 0) -> None:
         self.asked = 0
@@ -34,11 +36,19 @@ class HeldPurge(Purge):
         self.owners: list[str] = []
         self.fails = False
         self.hangs: threading.Event | None = None
+        self.searches: list[tuple[float, bool]] = []
 
     name = "db.t"  # type: ignore[assignment]
 
-    def run(self, stop: Callable[[], bool] = lambda: False) -> bool:
+    def run(
+        self,
+        stop: Callable[[], bool] = lambda: False,
+        *,
+        search_seconds: float = SEARCH_ALL_SECONDS,
+        is_last: bool = True,
+    ) -> bool:
         self.asked += 1
+        self.searches.append((search_seconds, is_last))
         self.threads.append(threading.current_thread().name)
         self.owners.append(work_owner.owner())
         if self.fails:
@@ -89,6 +99,7 @@ def test_a_large_one_goes_on_behind_the_answer_for_its_caller(runtime: ThreadRun
     large.permits.release()
     assert large.ended.wait(LIMIT)
     assert large.threads[-1] != large.threads[0]
+    assert large.searches == [(purges_module.ANSWER_SECONDS, False), (purges_module.SEARCH_SECONDS, True)]
     assert large.owners == ["caller ann", "caller ann"]
     purges.close()
     assert not large.given_up.is_set()
@@ -109,6 +120,7 @@ def test_a_request_goes_on_itself_if_too_many_wait(runtime: ThreadRuntime) -> No
     request.join(LIMIT)
     assert answers == [True]
     assert len(set(one_more.threads)) == 1
+    assert one_more.searches == [(purges_module.ANSWER_SECONDS, False), (SEARCH_ALL_SECONDS, True)]
     for each in (*busy, *waiting):
         each.permits.release()
     assert all(each.ended.wait(LIMIT) for each in (*busy, *waiting))
