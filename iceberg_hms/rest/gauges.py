@@ -1,4 +1,5 @@
-"""What waits now: commits in the queues of this server, and locks in the metastore and ZooKeeper.
+"""What waits and what is held now: commits in the queues of this server, locks in the metastore and ZooKeeper, and the
+memory of requests.
 
 The queues are in memory. Locks are listed by their servers, all at once, so at most once in
 `rest.lock-metrics-interval-ms`, on a thread, and only when somebody scrapes: a scrape never waits for that, and gets
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -35,6 +37,11 @@ class Gauges:
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
+        memory = self._contexts[0].memory
+        yield from samples_head("rest_memory_bytes", "gauge", "Bytes of the memory budget that requests hold.")
+        yield sample("rest_memory_bytes", {}, memory.held())
+        yield from samples_head("rest_memory_max_bytes", "gauge", "The memory budget, rest.memory.max-bytes.")
+        yield sample("rest_memory_max_bytes", {}, memory.max_bytes or math.inf)
         waiting = [(context.warehouse, context.catalog.services.coordinator.waiting()) for context in self._contexts]
         yield from samples_head("rest_commits_waiting", "gauge", "Commits that wait in the queues of their tables.")
         for warehouse, (count, _) in waiting:

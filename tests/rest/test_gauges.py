@@ -11,6 +11,7 @@ import pytest
 
 from iceberg_hms.errors import LockUnavailable, MetastoreUnavailable
 from iceberg_hms.locking.lock_admin import Listing, LockRecord
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 from tests.rest.test_counters import values
@@ -52,6 +53,14 @@ class WithLocks(ScriptedCatalog):
         return self.admin
 
 
+class Budgeted(ScriptedCatalog):
+    """budget: the server's."""
+
+    def use_memory(self, budget: MemoryBudget) -> None:
+        self.budget = budget
+        super().use_memory(budget)
+
+
 def lock(state: str, seems_dead: str = "") -> LockRecord:
     return LockRecord("1", "hms", "db.t", state, "EXCLUSIVE", "u", "h", "", None, None, seems_dead)
 
@@ -78,6 +87,20 @@ async def until(scrape: Callable[[], Any], condition: Callable[[dict[str, float]
         while not condition(found := await scrape()):
             await asyncio.sleep(0)
     return found  # type: ignore[no-any-return]
+
+
+def test_the_memory_that_requests_hold_is_shown_with_its_bound() -> None:
+    catalog = Budgeted()
+
+    async def script(scrape: Callable[[], Any], _clock: ByHand) -> None:
+        before = (await scrape())["iceberg_hms_rest_memory_bytes"]
+        held = catalog.budget.share()
+        held.set_to(1_000)
+        found = await scrape()
+        assert found["iceberg_hms_rest_memory_bytes"] == before + 1_000
+        assert found["iceberg_hms_rest_memory_max_bytes"] == catalog.settings.rest_memory_max_bytes
+
+    scrapes(catalog, ByHand(), script)
 
 
 def test_locks_are_counted_by_state_with_the_age_of_the_listing() -> None:
