@@ -128,3 +128,21 @@ def test_a_metastore_that_is_gone_is_unavailable_and_its_successor_is_found(tmp_
     with pytest.raises(MetastoreUnavailable, match="cannot be reached"):
         lock.acquire(TableName("default", "t"), wait_seconds=0.2, request="r")
     pool.close()
+
+
+@pytest.mark.slow
+def test_a_metastore_that_was_restarted_with_a_shorter_lease_is_asked_for_it(tmp_path: Path) -> None:
+    """The lock's holder lives by the lease of the server that has the lock now, not by that of the first one."""
+    folder, name = tmp_path / "hms", TableName("default", "t")
+    with LocalMetastore(folder, conf={"hive.txn.timeout": "300s"}) as first:
+        pool = ClientPool([first.uri])
+        lock = HmsTableLock(pool, ThreadRuntime(), settings_for(first))
+        held = lock.acquire(name, wait_seconds=30, request="before")
+        assert held.lease_seconds == 300
+        held.release()
+    with LocalMetastore(folder, port=first.port, conf={"hive.txn.timeout": "20s"}):
+        held = lock.acquire(name, wait_seconds=60, request="after")
+        assert held.lease_seconds == 20
+        held.release()
+        lock.close()
+        pool.close()
