@@ -43,10 +43,11 @@ def begin_staging(
     group.figures.attempts += 1
     drop_withdrawn(group, progress)
     metadata = base.metadata
-    if metadata.format_version > 1 and metadata.last_sequence_number < progress.highest_number_seen:
+    seen = group.sources.sent.highest_number(progress.waiting)
+    if metadata.format_version > 1 and metadata.last_sequence_number < seen:
         # Recommitting a snapshot id assigns a higher sequence number than its first commit can have had, so readers of
         # the lost commit are detected (`changes.sequence_numbers`).
-        metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
+        metadata = metadata.replace(last_sequence_number=seen)
     ports = group.ports
 
     def measure(staged: TableMetadata) -> None:

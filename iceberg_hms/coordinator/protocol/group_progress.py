@@ -92,11 +92,6 @@ class GroupProgress:
     replaced_lists: list[str] = field(default_factory=list)
     landed: list[CommitAttempt] = field(default_factory=list)
 
-    @property
-    def highest_number_seen(self) -> int:
-        """Readers may have seen sequence numbers up to this one, under snapshot ids that come again."""
-        return max((swap.last_sequence_number for swap in self.swaps if swap.was_visible), default=0)
-
 
 def drop_withdrawn(group: GroupContext, progress: GroupProgress) -> None:
     """Go on without the commits whose callers have left: each has its answer, and no swap carries what it wrote."""

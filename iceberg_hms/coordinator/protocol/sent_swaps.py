@@ -7,7 +7,7 @@ Everything that depends on a sent swap asks its record:
     was the change refused?    only if no swap that carries it may still be made, or be sent: clients, proxies and
                                balancers send a commit again while its first send is under way (`SentSwaps.doubt`)
     may a file be deleted?     only if no sent swap names it (`GroupFiles`)
-    which number is next?      one beyond those of unanswered swaps, which readers may have seen (`GroupProgress`)
+    which number is next?      one beyond those under which readers may have seen its snapshots (`highest_number`)
     may the next group begin?  not while a swap that only its lock protects may be made over it (`blocked_until`)
 
 An earlier process, such as this server before its restart, may have sent swaps that this one has no record of. Two
@@ -80,9 +80,12 @@ class SentSwap:
         return self.answer is not None or self.status is not CommitStatus.FAILURE
 
     @property
-    def was_visible(self) -> bool:
-        """Whether it may have been in the table for a while, although it is proved absent now."""
-        return self.was_sent and self.status is CommitStatus.FAILURE and not isinstance(self.answer, Refused)
+    def may_have_been_undone(self) -> bool:
+        """Whether it may have been in the table for a while, and may not be there now."""
+        is_proved_absent = self.status is CommitStatus.FAILURE
+        return self.status is CommitStatus.UNKNOWN or (
+            is_proved_absent and self.was_sent and not isinstance(self.answer, Refused)
+        )
 
 
 class Carried(Protocol):
@@ -115,6 +118,8 @@ class SentSwaps:
         self._open: OrderedDict[int | str, list[SentSwap]] = OrderedDict()
         #: The snapshots of swaps that were made, and when those were sent (wall clock, milliseconds).
         self._landed: OrderedDict[int | str, int] = OrderedDict()
+        #: The highest sequence numbers under which snapshots may have been in the table, and are not now.
+        self._numbers: OrderedDict[int | str, int] = OrderedDict()
         #: Swaps that may be made over later commits.
         self._lock_protected: dict[TableName, SentSwap] = {}
         #: By the tables' UUIDs: the order of the last swap by which this process fenced them.
@@ -158,6 +163,8 @@ class SentSwaps:
         """Record what became of a swap. left_seconds: for how long its lock stays, because it may still be made."""
         with self._mutex:
             swap.answer, swap.status = answer, status
+            if swap.may_have_been_undone:
+                self._note_number(swap)
             if left_seconds:
                 swap.may_land_until = self._runtime.now() + left_seconds
                 self._lock_protected[swap.name] = swap
@@ -167,6 +174,18 @@ class SentSwaps:
                 self._close(each, swap)
             if status is CommitStatus.SUCCESS:
                 self._note_landed(swap)
+
+    def highest_number(self, commits: Iterable[Carried]) -> int:
+        """The highest sequence number of a metadata file with these commits that may have been the table's, and is not
+        now; 0 if there is none. Whoever read it knows their snapshots, which may come again under the same ids."""
+        with self._mutex:
+            return max((self._numbers.get(each, 0) for commit in commits for each in commit.carries), default=0)
+
+    def _note_number(self, swap: SentSwap) -> None:
+        for each in swap.carries:
+            self._numbers[each] = max(self._numbers.pop(each, 0), swap.last_sequence_number)
+        while len(self._numbers) > REMEMBERED_MAX:
+            self._numbers.popitem(last=False)
 
     def _close(self, carried: int | str, swap: SentSwap) -> None:
         others = [other for other in self._open.get(carried, ()) if other is not swap]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes.change import Manifests, StagedChange
-from iceberg_hms.coordinator.ports import Unanswered
+from iceberg_hms.coordinator.ports import Swapped
 from iceberg_hms.coordinator.protocol.build_attempt import (
     REMEMBERED_SECONDS,
     begin_staging,
@@ -82,17 +82,6 @@ def test_what_is_built_is_on_disk_and_carries_what_waits(harness: Harness) -> No
     assert group.outcomes.known == []
 
 
-def test_numbers_that_readers_may_have_seen_are_not_assigned_again(harness: Harness) -> None:
-    commits = harness.members(append("file:/a", snapshot_id=1))
-    answer = Unanswered(TimeoutError(), atomic=True)
-    seen = SentSwap(NAME, "file:/base", last_sequence_number=7, answer=answer, status=CommitStatus.FAILURE)
-    group, progress = context(harness, commits), GroupProgress(list(commits), swaps=[seen])
-    base = load_table(group)
-    build_attempt(group, progress, base, begin_staging(group, progress, base))
-    assert progress.attempt is not None
-    assert progress.attempt.metadata.last_sequence_number == 8
-
-
 def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(harness: Harness) -> None:
     [commit] = commits = harness.members(append("file:/a"))
     whole = commit.change
@@ -120,3 +109,19 @@ def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(h
     group.files.delete_garbage(Deleted(), group.outcomes.known, group.ports.manifests)
     assert len(deleted) == 1
     assert deleted[0].endswith(".avro")
+
+
+def test_what_may_have_been_seen_in_a_swap_of_an_earlier_group_gets_a_higher_number(harness: Harness) -> None:
+    """A client that read it there builds on its snapshot id, and is told apart by the number (`sequence_numbers`)."""
+    commits = harness.members(*(append(f"file:/{number}", snapshot_id=number + 1) for number in range(2)))
+    group, progress = context(harness, commits), GroupProgress(list(commits))
+    swap = SentSwap(NAME, "file:/base", carries=commits[0].carries, last_sequence_number=7)
+    group.sources.sent.send(swap, [])
+    group.sources.sent.settle(swap, CommitStatus.UNKNOWN, Swapped())
+    base = load_table(group)
+    build_attempt(group, progress, base, begin_staging(group, progress, base))
+    assert progress.attempt is not None
+    numbers = [snapshot.sequence_number for snapshot in progress.attempt.metadata.snapshots]
+    assert numbers == [8, 9]
+    progress.waiting = commits[1:]
+    assert begin_staging(group, progress, base).base is base.metadata

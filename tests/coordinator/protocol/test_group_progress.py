@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from iceberg_hms.coordinator.ports import Refused, Unanswered
+from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.coordinator.protocol.build_attempt import begin_staging, build_attempt, load_table
-from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.group_figures import GroupFigures
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
 from iceberg_hms.coordinator.protocol.group_lock import GroupLock
@@ -21,7 +20,6 @@ from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Failed
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap
 from iceberg_hms.errors import CommitConflict, MetastoreRefused
 from tests.coordinator.harness import NAME, Harness, append
 
@@ -80,19 +78,6 @@ def test_what_was_never_sent_fails_and_waits_no_more() -> None:
     assert fail_unsent(group, progress, error) == [(commit, Failed(error)) for commit in commits]
     assert progress.waiting == []
     assert fail_unsent(group, progress, error) == []
-
-
-def test_the_next_number_is_beyond_those_of_swaps_that_readers_may_have_seen() -> None:
-    answers = [Unanswered(TimeoutError()), Refused(True, MetastoreRefused("moved")), Unanswered(TimeoutError())]
-    found = [CommitStatus.FAILURE, CommitStatus.FAILURE, CommitStatus.UNKNOWN]
-    swaps = [
-        SentSwap(NAME, "file:/base", last_sequence_number=number, answer=answer, status=status)
-        for number, answer, status in zip((5, 6, 7), answers, found, strict=True)
-    ]
-    assert GroupProgress([], swaps=swaps).highest_number_seen == 5
-    assert GroupProgress([]).highest_number_seen == 0
-    unsent = SentSwap(NAME, "file:/base", last_sequence_number=9, status=CommitStatus.FAILURE)
-    assert GroupProgress([], swaps=[*swaps, unsent]).highest_number_seen == 5
 
 
 def test_what_was_set_aside_is_refused_when_nothing_is_sent_next() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
-from iceberg_hms.coordinator.ports import Refused, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.protocol import sent_swaps
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
@@ -192,6 +192,51 @@ def test_a_process_knows_of_what_was_made_since_it_began_by_any_clock(sent: Sent
     for made_ms in (START + CLOCK_SKEW_MS, START - 1, None):
         assert not sent.would_know(change(7, timestamp_ms=made_ms))
     assert sent.would_know(own(7))
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "number"),
+    [
+        (Unanswered(TimeoutError()), CommitStatus.UNKNOWN, 5),
+        (Unanswered(TimeoutError()), CommitStatus.FAILURE, 5),
+        (Swapped(), CommitStatus.UNKNOWN, 5),
+        (Swapped(), CommitStatus.FAILURE, 5),
+        (Swapped(), CommitStatus.SUCCESS, 0),
+        (REFUSED, CommitStatus.UNKNOWN, 5),
+        (REFUSED, CommitStatus.FAILURE, 0),
+        (None, CommitStatus.FAILURE, 0),
+    ],
+)
+def test_numbers_under_which_a_commit_may_have_been_seen_and_is_not_there_now_are_not_given_again(
+    sent: SentSwaps, answer: SwapAnswer | None, status: CommitStatus, number: int
+) -> None:
+    """Also by a later group: its client sends an unknown commit again."""
+    swap = SentSwap(NAME, "file:/m/0", True, carried_by(own(7, 8)), last_sequence_number=5)
+    if answer is not None:
+        assert sent.send(swap, [])
+    sent.settle(swap, status, answer)
+    assert sent.highest_number([Waiting(carries=carried_by(own(8))), Waiting(carries=carried_by(own(6)))]) == number
+    assert sent.highest_number([Waiting(carries=carried_by(own(6)))]) == 0
+    assert sent.highest_number([]) == 0
+
+
+def test_the_highest_of_several_numbers_counts_and_the_oldest_are_forgotten(
+    sent: SentSwaps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_swaps, "REMEMBERED_MAX", 3)
+
+    def lose(*ids: int, number: int) -> None:
+        swap = SentSwap(NAME, "file:/m/0", True, carried_by(own(*ids)), last_sequence_number=number)
+        assert sent.send(swap, [])
+        sent.settle(swap, CommitStatus.FAILURE, Unanswered(TimeoutError()))
+
+    lose(1, number=4)
+    lose(2, 3, number=9)
+    lose(3, number=6)
+    assert sent.highest_number([Waiting(carries=carried_by(own(1))), Waiting(carries=carried_by(own(3)))]) == 9
+    lose(4, number=5)
+    assert sent.highest_number([Waiting(carries=carried_by(own(1)))]) == 0
+    assert sent.highest_number([Waiting(carries=carried_by(own(3)))]) == 9
 
 
 @pytest.mark.parametrize("lands", [True, False])
