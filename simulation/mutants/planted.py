@@ -221,7 +221,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _COMMIT_GROUP,
         "        renew_if_half_expired(lock)\n        if not round_:\n",
         "        if not round_:\n",
-        scenario="hedged-overwritten",
+        scenario="hedged-overslept",
     ),
     Mutant(
         "forget-a-swap-under-way",

@@ -69,14 +69,6 @@ DRIVERS: tuple[Mutant, ...] = (
         scenario="balanced-ignored",
     ),
     Mutant(
-        "trust-a-short-lease-on-a-server-that-ignores",
-        "a swap that overwrites waits out the server's lease of a removed lock: a late swap may land before it",
-        _LOCK,
-        "            self._wait_for_removed_locks(name, deadline)\n",
-        "            pass\n",
-        scenario="balanced-ignored",
-    ),
-    Mutant(
         "take-a-checking-server-for-atomic",
         "a server that compares, and then swaps, does not compare atomically",
         _SWAP,

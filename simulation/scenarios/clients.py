@@ -284,6 +284,17 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         protected=OURS_AND_LOCKED,
     ),
     Scenario(
+        "hedged-overslept",
+        "the same, where the server reads under a lost lock, between a late swap and the blind one that overwrites it",
+        FaultPlan(late_loads=3, lost_replies=1, late_changes=4),
+        writers=0,
+        servers=1,
+        clients=Clients(count=3, commits=2, think=5.0, hedged=0.8, resent_within=60.0),
+        lock_writers=5,
+        waits=_PATIENT,
+        protected=OURS_AND_LOCKED,
+    ),
+    Scenario(
         "hedged-short-log",
         "the same, where the metadata log has one entry whose old files are deleted: few tell what became of a swap",
         FaultPlan(pauses=2, lost_replies=4, late_changes=4, false_refusals=3),

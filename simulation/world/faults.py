@@ -22,7 +22,7 @@ _UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 #: How likely a fault strikes a call of weight 1, while its budget lasts.
 _LIKELIHOOD = 0.02
 #: Faults of few scenarios.
-_RARE = frozenset(("defects", "refusals", "in_doubt_commits", "slow_removals", "slow_heartbeats"))
+_RARE = frozenset(("defects", "refusals", "in_doubt_commits", "slow_removals", "slow_heartbeats", "late_loads"))
 #: The weight of a call that changes a table's row.
 HEAVY = 20.0
 #: A random duration is at most one of these shares of the longest.
@@ -69,6 +69,8 @@ class FaultPlan:
     partitions: a process cannot reach ZooKeeper for a while. silences: the same, and it does not notice at first.
     slow_removals: a process stops after it found another's lock dead and before it removes it; sleepers wake meanwhile.
     slow_heartbeats: the answer to a heartbeat takes most of a lease, and the process stops when it comes.
+    late_loads: a process that has a lock sleeps past its lease before it loads the row, and wakes when a late change
+    has overtaken that of another process.
     defects: a port raises an error that its contract does not name, where a file is deleted or a listener is called.
     refusals: the metastore refuses a swap for good, before it writes, for a reason that is no conflict.
     """
@@ -93,6 +95,7 @@ class FaultPlan:
     silences: int = 0
     slow_removals: int = 0
     slow_heartbeats: int = 0
+    late_loads: int = 0
     defects: int = 0
     refusals: int = 0
     in_doubt_commits: int = 0
@@ -103,6 +106,7 @@ class FaultPlan:
         sleeps = self.pauses or self.suspends or self.short_pauses or self.slow_removals or self.slow_heartbeats
         return not (
             sleeps
+            or self.late_loads
             or self.stalls
             or self.lost_requests
             or self.lost_replies
@@ -160,6 +164,8 @@ class Wire:
         self._roused: set[str] = set()
         #: Late changes that wait for another change, and what each of them carries out.
         self._overtaking: list[tuple[Process, str]] = []
+        #: The processes that load a row once a late change has overtaken another.
+        self._loading: list[Process] = []
         self._stalled_until = -math.inf
         self._random = random
         # Often fewer faults than allowed: a defect that one fault shows is easier to read than one among six.
@@ -235,6 +241,13 @@ class Wire:
             process.paused_until = woken + self.random_duration(self._lease_seconds * CRITICAL_SHARE)
             self.scheduler.step()
 
+    def load_late(self, process: Process, call: str) -> None:
+        """Before a process that has just got a lock loads a row, while a late change waits to overtake another: it may
+        sleep past the lease."""
+        if self._overtaking and process.name not in self.never_paused and self.strikes("late_loads", HEAVY):
+            self._loading.append(process)
+            self._sleep(process, call, self._lease_seconds * 5)
+
     def answer_heartbeat_late(self, process: Process, call: str) -> None:
         """Before the answer to a heartbeat: it may take most of a lease, and its process stops when it comes. So does a
         process that has just been woken because its lock is about to be removed."""
@@ -298,16 +311,23 @@ class Wire:
         self._overtaking = [each for each in self._overtaking if each[1] == what]
         for courier, _ in overtaking:
             courier.paused_until = min(courier.paused_until, now)
+        for sleeper in self._loading:
+            sleeper.paused_until = min(sleeper.paused_until, now + _OVERTAKEN / 2)
+        self._loading = []
         self.scheduler.sleep(_OVERTAKEN)
 
     def _pause(self, process: Process, call: str) -> None:
-        self.note(process, call, "pauses")
-        process.paused_until = self.scheduler.now + self._lease_seconds * self._random.between(1.1, 3.0)
+        seconds = self._lease_seconds * self._random.between(1.1, 3.0)
         if self._random.chance(_WAKES_AT_THE_WORST):
-            process.paused_until = self.scheduler.now + self._lease_seconds * 5
+            seconds = self._lease_seconds * 5
             self._sleepers.append(process)
-        # A lock that another process acquires may wake it earlier.
+        self._sleep(process, call, seconds)
+
+    def _sleep(self, process: Process, call: str, seconds: float) -> None:
+        """Stop a process for so long, or until another one wakes it."""
+        self.note(process, call, "pauses")
         begun = self.scheduler.now
+        process.paused_until = begun + seconds
         process.sleeps.append((begun, process.paused_until))
         self.scheduler.step()
         process.sleeps[-1] = (begun, process.paused_until)

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -42,6 +42,10 @@ class SwapSupport(Enum):
     CHECKED = "checked"
     IGNORED = "ignored"
     BROKEN = "broken"
+
+
+#: Seconds within which a lock is new.
+_JUST_ACQUIRED: Final = 0.01
 
 
 @dataclass(slots=True)
@@ -275,6 +279,11 @@ class Metastore:
             self.on_acquired(entry.process)
         entry.acquired = acquired
         return acquired
+
+    def has_new_lock(self, process: str) -> bool:
+        """Whether a process has just acquired a lock of any table."""
+        renewed = self._scheduler.now - _JUST_ACQUIRED
+        return any(each.process == process and each.acquired and each.seen >= renewed for each in self.locks)
 
     def of_another(self, lock: int, process: str) -> LockRow | None:
         """The entry, if another process requested it."""

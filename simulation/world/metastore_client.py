@@ -131,6 +131,8 @@ class SimulatedMetastoreClient(MetastoreClient):
             self._watch_lock(arguments)
         if weight == HEAVY:
             wire.on_change_sent(what)
+        if method == "get_table_req" and not network.swift and self._server.metastore.has_new_lock(process.name):
+            wire.load_late(process, what)
         wire.before_call(process, what, weight)
         network.refuse_if_out(self.uri)
         wire.stall(process, what)
