@@ -177,7 +177,7 @@ class SentSwaps:
 
     def highest_number(self, commits: Iterable[Carried]) -> int:
         """The highest sequence number of a metadata file with these commits that may have been the table's, and is not
-        now; 0 if there is none. Whoever read it knows their snapshots, which may come again under the same ids."""
+        now; 0 if there is none. A reader of it knows their snapshots, which may come again under the same ids."""
         with self._mutex:
             return max((self._numbers.get(each, 0) for commit in commits for each in commit.carries), default=0)
 

@@ -112,7 +112,7 @@ def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(h
 
 
 def test_what_may_have_been_seen_in_a_swap_of_an_earlier_group_gets_a_higher_number(harness: Harness) -> None:
-    """A client that read it there builds on its snapshot id, and is told apart by the number (`sequence_numbers`)."""
+    """A client that read it there builds on its snapshot id; the number shows what it read (`sequence_numbers`)."""
     commits = harness.members(*(append(f"file:/{number}", snapshot_id=number + 1) for number in range(2)))
     group, progress = context(harness, commits), GroupProgress(list(commits))
     swap = SentSwap(NAME, "file:/base", carries=commits[0].carries, last_sequence_number=7)
