@@ -23,7 +23,7 @@ class MemoryBudget:
     One owner gets half of the budget, and room for the largest thing at least; NOBODY gets all."""
 
     def __init__(self, max_bytes: int | None = None, largest: int = 0) -> None:
-        self.max_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._max_share = max((max_bytes or 0) // 2, largest)
         self._mutex = threading.Lock()
         self._held: Counter[str] = Counter()
@@ -72,7 +72,7 @@ class MemoryBudget:
         with self._mutex:
             self._take_back()
             fits = of == NOBODY or self._held[of] + size <= self._max_share
-            if self.max_bytes is not None and not (fits and self._held.total() + size <= self.max_bytes):
+            if self._max_bytes is not None and not (fits and self._held.total() + size <= self._max_bytes):
                 return False
             self._held[of] += size
             return True

@@ -75,10 +75,8 @@ class Purge:
         deletion = OwnDeletion(self._ports, self._row, "purge")
         try:
             why = self._delete(deletion, stop, search_seconds)
-        except MetastoreError as error:
-            self._stopped = not is_last
-            why = f"other tables may name them: {error}"
         except IcebergHmsError as error:
+            self._stopped = not is_last and isinstance(error, MetastoreError)
             why = f"other tables may name them: {error}"
         self._deleted += deletion.deleted
         if self._stopped:

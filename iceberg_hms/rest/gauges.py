@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -37,11 +36,11 @@ class Gauges:
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        memory = self._contexts[0].memory
+        server = self._contexts[0]
         yield from samples_head("rest_memory_bytes", "gauge", "Bytes of the memory budget that requests hold.")
-        yield sample("rest_memory_bytes", {}, memory.held())
+        yield sample("rest_memory_bytes", {}, server.memory.held())
         yield from samples_head("rest_memory_max_bytes", "gauge", "The memory budget, rest.memory.max-bytes.")
-        yield sample("rest_memory_max_bytes", {}, memory.max_bytes or math.inf)
+        yield sample("rest_memory_max_bytes", {}, server.settings.rest_memory_max_bytes)
         waiting = [(context.warehouse, context.catalog.services.coordinator.waiting()) for context in self._contexts]
         yield from samples_head("rest_commits_waiting", "gauge", "Commits that wait in the queues of their tables.")
         for warehouse, (count, _) in waiting:

@@ -272,27 +272,30 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         servers=1,
         clients=Clients(count=3, commits=2, commit_kinds=_ALL, think=1.0, hedged=0.7, resent_within=30.0),
     ),
-    Scenario(
-        "hedged-overwritten",
-        "the same, where the server sleeps past its lease, beside foreign writers that have its lock, and swap blindly",
-        FaultPlan(pauses=5, lost_replies=1, late_changes=4),
-        writers=0,
-        servers=1,
-        clients=Clients(count=3, commits=2, think=5.0, hedged=0.8, resent_within=60.0),
-        lock_writers=5,
-        waits=_PATIENT,
-        protected=OURS_AND_LOCKED,
-    ),
-    Scenario(
-        "hedged-overslept",
-        "the same, where the server reads under a lost lock, between a late swap and the blind one that overwrites it",
-        FaultPlan(late_loads=3, lost_replies=1, late_changes=4),
-        writers=0,
-        servers=1,
-        clients=Clients(count=3, commits=2, think=5.0, hedged=0.8, resent_within=60.0),
-        lock_writers=5,
-        waits=_PATIENT,
-        protected=OURS_AND_LOCKED,
+    *(
+        Scenario(
+            name,
+            f"the same, where the server {what}",
+            faults,
+            writers=0,
+            servers=1,
+            clients=Clients(count=3, commits=2, think=5.0, hedged=0.8, resent_within=60.0),
+            lock_writers=5,
+            waits=_PATIENT,
+            protected=OURS_AND_LOCKED,
+        )
+        for name, what, faults in (
+            (
+                "hedged-overwritten",
+                "sleeps past its lease, beside foreign writers that have its lock, and swap blindly",
+                FaultPlan(pauses=5, lost_replies=1, late_changes=4),
+            ),
+            (
+                "hedged-overslept",
+                "reads under a lost lock, between a late swap and the blind one that overwrites it",
+                FaultPlan(late_loads=3, lost_replies=1, late_changes=4),
+            ),
+        )
     ),
     Scenario(
         "hedged-short-log",

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -29,6 +29,8 @@ from simulation.engine.scheduler import Process, Scheduler, Task
 DATABASE = "db"
 #: How long a statement waits for a row that another transaction has changed.
 _ROW_LOCK_SECONDS = 20.0
+#: Seconds within which a lock is new.
+_JUST_ACQUIRED = 0.01
 
 
 class SwapSupport(Enum):
@@ -42,10 +44,6 @@ class SwapSupport(Enum):
     CHECKED = "checked"
     IGNORED = "ignored"
     BROKEN = "broken"
-
-
-#: Seconds within which a lock is new.
-_JUST_ACQUIRED: Final = 0.01
 
 
 @dataclass(slots=True)

@@ -82,10 +82,9 @@ class SentSwap:
     @property
     def may_have_been_undone(self) -> bool:
         """Whether it may have been in the table for a while, and may not be there now."""
-        is_proved_absent = self.status is CommitStatus.FAILURE
-        return self.status is CommitStatus.UNKNOWN or (
-            is_proved_absent and self.was_sent and not isinstance(self.answer, Refused)
-        )
+        if self.status is CommitStatus.FAILURE:
+            return self.was_sent and not isinstance(self.answer, Refused)
+        return self.status is CommitStatus.UNKNOWN
 
 
 class Carried(Protocol):
