@@ -88,7 +88,7 @@ class DeadLockReaper:
         self._interval = interval_seconds
         self._remembered_max = remembered_max
         self._observed: OrderedDict[int, _Observation] = OrderedDict()
-        #: Since when the last entry was silent that was removed from a table.
+        #: Since when all entries were silent that were removed from a table.
         self._removed: OrderedDict[TableName, ClockReading] = OrderedDict()
         self._mutex = self._runtime.mutex()
 
@@ -183,8 +183,8 @@ class DeadLockReaper:
     def _record_removal(self, name: TableName, entry: LockEntry) -> None:
         with self._mutex:
             seen = self._observed.get(entry.lock_id)
-            self._removed.pop(name, None)
-            self._removed[name] = self._runtime.read_clocks() if seen is None else seen.since
+            silent_since = self._runtime.read_clocks() if seen is None else seen.since
+            self._removed[name] = max(silent_since, self._removed.pop(name, silent_since))
             while len(self._removed) > self._remembered_max:
                 self._removed.popitem(last=False)
 

@@ -275,6 +275,22 @@ def test_it_is_known_when_the_servers_lease_of_a_removed_lock_has_passed(
     assert found.seconds_until_expired(NAME, LEASE) == 0
 
 
+def test_of_two_locks_that_go_at_once_the_lease_of_the_one_that_was_renewed_last_counts(
+    found: DeadLockReaper, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
+) -> None:
+    first, _ = (entries.enqueue(NAME, ELSEWHERE + "cas-15") for _ in range(2))
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert look(own) == 0
+    pass_time(5.0)
+    entries.renew(first)
+    assert look(own) == 0
+    pass_time(5.0)
+    assert look(own) == 0
+    pass_time(20.0)
+    assert look(own) == 2
+    assert found.seconds_until_expired(NAME, LEASE) == LEASE - 25.0
+
+
 @pytest.mark.parametrize("word", ["blind-15", "unproven-0", "cas-0", "cas-", "cas-015", "cas-100000", "cas-15s"])
 def test_whatever_else_announces_a_lease_is_not_understood_and_stays(
     word: str, hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
