@@ -45,6 +45,7 @@ class HmsHeldLock:
         self._entries = entries
         self._runtime = runtime
         self._entry = entry
+        self._sent = sent
         self._server_lease = server_lease
         self._interval_seconds = interval_seconds
         self._on_release = on_release
@@ -100,7 +101,10 @@ class HmsHeldLock:
         self._cover.record_renewal(sent)
 
     def _beat(self) -> None:
-        while not self._released.wait(self.interval_seconds):
+        # The lease counts from when the lock was asked for, and the answer may have been slow.
+        pause = self.interval_seconds - self._runtime.read_clocks().max_seconds_since(self._sent)
+        while not self._released.wait(max(0.0, pause)):
+            pause = self.interval_seconds
             try:
                 self.renew()
             except LockLost as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -142,6 +143,28 @@ def test_heartbeats_go_on_by_themselves_until_release(hold: Hold, hms: FakeHms, 
     held.start()
     assert beaten.wait(10), "no third heartbeat"
     held.release()
+
+
+@pytest.mark.parametrize(("age", "first"), [(0, 5), (3, 2), (290, 0)])
+def test_the_first_heartbeat_counts_from_when_the_lock_was_asked_for(
+    age: int, first: int, hold: Hold, hms: FakeHms, runtime: ByHand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A holder that sleeps twice, each time for less than half of the lease, before the lock is answered and after the
+    swap was sent, has used up nearly all of the lease when its heartbeats begin."""
+    waits: list[float | None] = []
+
+    class Waits(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return len(waits) == 3
+
+    monkeypatch.setattr(runtime, "event", Waits)
+    held = hold(lease=300)
+    runtime.time += age
+    held.start()
+    runtime.join()
+    assert waits == [first, 5, 5]
+    assert hms.calls.count("heartbeat") == 2
 
 
 def test_the_interval_is_a_tenth_of_the_lease_at_most_and_never_long(hold: Hold) -> None:
