@@ -236,6 +236,29 @@ def test_a_creation_that_was_made_twice_is_no_neighbour_of_itself(web: Web, cata
     assert metastore.rows.keys() == {TableName("db", "u")}
 
 
+def test_a_creation_that_was_renamed_and_renamed_back_is_no_neighbour_of_itself(
+    web: Web, catalog: ScriptedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metastore = catalog.metastore
+    find, insert = metastore.find_by_folder, metastore.create
+
+    def find_while_renamed(*arguments: Any, **keywords: Any) -> Any:
+        catalog.rename_table(("db", "t"), ("db", "u"))
+        monkeypatch.setattr(metastore, "find_by_folder", find)
+        found = find(*arguments, **keywords)
+        catalog.rename_table(("db", "u"), ("db", "t"))
+        return found
+
+    def make(*arguments: Any, **keywords: Any) -> Any:
+        monkeypatch.setattr(metastore, "find_by_folder", find_while_renamed)
+        return insert(*arguments, **keywords)
+
+    monkeypatch.setattr(metastore, "create", make)
+    body = {"name": "t", "schema": SCHEMA, "location": "file:/elsewhere/x"}
+    assert web("POST", TABLES, body).status_code == 200
+    assert metastore.rows.keys() == {TableName("db", "t")}
+
+
 def test_of_two_registrations_that_saw_nobody_one_is_taken_back(web: Web, catalog: ScriptedCatalog) -> None:
     create(web, "t")
     [file] = [each for each in catalog.files.locations() if each.endswith(".metadata.json")]

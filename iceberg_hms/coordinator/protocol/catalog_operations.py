@@ -179,15 +179,24 @@ class CatalogOperations:
         of `look_again` once that is proved. Its files stay, as all do that a request has named. A table that somebody
         has committed to, or that cannot be removed, stays: what may be deleted for it is judged at each deletion
         (`own_files`). new_file: as `CreationOutcome.settle` has it. Raises CommitStateUnknown."""
+
+        def check(locked: Pointer) -> None:
+            if locked.metadata_location != location:
+                raise CommitConflict(f"{name} points at {locked.metadata_location} by now")
+            with suppress(InvalidInput):
+                # Without the lock the other may have been this very table, which was renamed, and renamed back.
+                look_again()
+                raise CommitConflict(f"nobody shares the folder of {name} any more")
+
         try:
             look_again()
         except InvalidInput as shared:
             try:
-                removed = self._remove(name, self._settings.lock_timeout_ms / 1000, made_of=location)
+                removed = self._remove(name, self._settings.lock_timeout_ms / 1000, check)
             except CommitStateUnknown:
                 raise
             except IcebergHmsError as error:
-                logger.warning("%s stays, although it shares its folder: %s; %s", name, shared.message, error)
+                logger.warning("%s stays: %s; %s", name, shared.message, error)
                 return
             if removed is None:
                 raise perhaps_created(name, f"it was to be removed again: {shared.message}") from None
@@ -356,15 +365,17 @@ class CatalogOperations:
             logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
             return None
 
-    def _remove(self, name: TableName, wait_seconds: float, made_of: str | None = None) -> Pointer | None:
+    def _remove(
+        self, name: TableName, wait_seconds: float, check: Callable[[Pointer], None] | None = None
+    ) -> Pointer | None:
         """Remove a table's row; returns it. None: the name is gone, but it is not proved that this removed the row.
-        made_of: refuse a table that has another metadata location by now (CommitConflict). Raises as `drop`."""
+        check: raises, under the lock, to keep this row. Raises as `drop` and as the check."""
         ports = self._ports
         # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
         with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
             pointer = ports.pointer.load(name)
-            if made_of not in (None, pointer.metadata_location):
-                raise CommitConflict(f"{name} points at {pointer.metadata_location} by now")
+            if check is not None:
+                check(pointer)
             answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
             if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports.pointer.load, name), locks):
                 unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
