@@ -15,7 +15,13 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, new_folder, refuse_shared_namespace
+from iceberg_hms.catalog.locations import (
+    NAMESPACE_LOCATION,
+    NewFolder,
+    client_locations,
+    new_folder,
+    refuse_shared_namespace,
+)
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
@@ -142,9 +148,9 @@ class Catalog:
         Raises AlreadyExists, InvalidInput."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
-        self._check_namespace_location(name, wanted)
         if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
             wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
+        self._check_namespace_location(name, wanted)
         self.services.namespaces.create(name, wanted)
 
     def load_namespace(self, namespace: str) -> dict[str, str]:
@@ -237,12 +243,12 @@ class Catalog:
         if find_taken(self.services.ports, name) is not None:
             # Before its client writes the data.
             raise AlreadyExists(f"Table already exists: {name}")
-        staged, owns_folder = self._staged(
+        staged, chosen = self._staged(
             name, schema, partition_spec, sort_order, location, properties, client, staged=True
         )
         metadata = staged.metadata
         self.services.ports.files.make_folder(folder(metadata))
-        if not owns_folder:
+        if not chosen.is_owned:
             return staged
         proof = self.services.stage_proofs.sign(name, metadata.location, str(metadata.uuid))
         return replace(staged, metadata=metadata.replace(properties={**metadata.properties, STAGE_PROOF: proof}))
@@ -258,8 +264,8 @@ class Catalog:
         client: Client | None,
         *,
         staged: bool,
-    ) -> tuple[LoadedTable, bool]:
-        """The new table, and whether it owns its folder."""
+    ) -> tuple[LoadedTable, NewFolder]:
+        """The new table, and its folder."""
         namespace = self.services.namespaces.load(name.namespace)
         guard = self._guard(name, namespace, client)
         if guard is not None and location:
@@ -280,7 +286,7 @@ class Catalog:
         )
         if guard is not None:
             guard.check_metadata(None, metadata, ())
-        return LoadedTable(name, None, metadata), chosen.is_owned
+        return LoadedTable(name, None, metadata), chosen
 
     def create_table(
         self,
@@ -302,11 +308,11 @@ class Catalog:
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         name = new_table_name(identifier)
-        staged, owns_folder = self._staged(
+        staged, chosen = self._staged(
             name, schema, partition_spec, sort_order, location, properties, client, staged=False
         )
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
-        report = self._create(name, change, client, folder_is_free=True, owns_folder=owns_folder)
+        report = self._create(name, change, client, chosen=chosen, owns_folder=chosen.is_owned)
         return Table(self._access, name, report.metadata, report.metadata_location)
 
     def commit(
@@ -442,11 +448,12 @@ class Catalog:
         setting `user`.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_table_name(identifier)
-        guard = self._guard(name, self.services.namespaces.load(name.namespace), client)
+        namespace = self.services.namespaces.load(name.namespace)
         report = self.services.coordinator.operations.register(
             name,
             metadata_location,
-            guard=guard,
+            root=namespace.get(NAMESPACE_LOCATION),
+            guard=self._guard(name, namespace, client),
             overwrite=overwrite,
             owner=owner or None,
             wait_seconds=self._access.wait_seconds(wait_seconds),
@@ -477,9 +484,10 @@ class Catalog:
         change: Change,
         client: Client | None,
         *,
-        folder_is_free: bool = False,
+        chosen: NewFolder | None = None,
         owns_folder: bool = False,
     ) -> CommitReport:
+        """Create a table. chosen: its folder, if the server has just looked whether it is free."""
         namespace = self.services.namespaces.load(name.namespace)
         return self.services.coordinator.operations.create(
             name,
@@ -487,7 +495,8 @@ class Catalog:
             owner=change.identity.caller or None,
             guard=self._guard(name, namespace, client),
             root=namespace.get(NAMESPACE_LOCATION),
-            folder_is_free=folder_is_free,
+            folder_is_free=chosen is not None,
+            folder_is_new=chosen is not None and chosen.is_new,
             owns_folder=owns_folder,
         )
 

@@ -48,10 +48,12 @@ def refuse_shared_namespace(services: Services, namespace: str, folder: str) -> 
 @dataclass(frozen=True, slots=True)
 class NewFolder:
     """The folder of a new table. is_owned: it is empty, and no other table or view was found in it or around it, so
-    that it may be recorded as the table's own."""
+    that it may be recorded as the table's own. is_new: the server chose it, below the namespace's folder, and no file
+    is in it."""
 
     location: str
     is_owned: bool
+    is_new: bool = False
 
 
 def new_folder(
@@ -80,7 +82,7 @@ def new_folder(
     # Java's HiveCatalog puts a view in `<folder of the namespace>/<name>`, where it stays when the view is renamed.
     if unique or tables_sharing(ports, name, location, root=root, with_views=True) or _holds_files(services, location):
         location = _unique(services, location)
-    return NewFolder(location, is_owned=True)
+    return NewFolder(location, is_owned=True, is_new=True)
 
 
 def _holds_files(services: Services, location: str) -> bool:

@@ -20,6 +20,7 @@ from iceberg_hms.coordinator.protocol.own_files import (
     PUBLISHED_MAX,
     SEARCH_ALL_SECONDS,
     OwnDeletion,
+    OwnFiles,
     find_own_files,
 )
 from iceberg_hms.errors import IcebergHmsError, MetastoreError
@@ -121,7 +122,7 @@ class Purge:
             return ""
         now = self._ports.runtime.now
         began = now()
-        own, searched_at = find_own_files(self._ports, self._row, seconds=search_seconds), now()
+        own, searched_at = self._own_files(search_seconds), now()
         if own.reason:
             return own.reason
         # Half of the time at most is for searches.
@@ -129,11 +130,14 @@ class Purge:
         left = self._until(stopped)
         for first in left:
             if now() - searched_at >= pause:
-                own, searched_at = find_own_files(self._ports, self._row, seconds=search_seconds), now()
+                own, searched_at = self._own_files(search_seconds), now()
                 if own.reason:
                     return own.reason
             deletion.delete(own, chain([first], islice(left, PUBLISHED_MAX - 1)))
         return ""
+
+    def _own_files(self, search_seconds: float) -> OwnFiles:
+        return find_own_files(self._ports, self._row, dropped=True, seconds=search_seconds)
 
     def _until(self, stopped: Callable[[], bool]) -> Iterator[str]:
         """The files to delete, in order, until it is stopped."""

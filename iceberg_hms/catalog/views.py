@@ -15,7 +15,12 @@ from iceberg_hms.changes.view_commit import ViewCommit
 from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.view_operations import LoadedView as LoadedView
-from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations, refuse_view_folder
+from iceberg_hms.coordinator.protocol.view_operations import (
+    ViewOperations,
+    check_locations,
+    refuse_view_folder,
+    refuse_view_paths,
+)
 from iceberg_hms.errors import NoSuchNamespace, NoSuchView
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
@@ -86,6 +91,7 @@ class Views:
             check_locations(locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
         if location:
             refuse_view_folder(services.ports, name, metadata, root=namespace_folder(services, name, namespace))
+        refuse_view_paths(services.ports, name, None, metadata)
         owner = None if client is None else client.caller or None
         return self._operations.create(name, metadata, owner=owner)
 
@@ -141,7 +147,10 @@ class Views:
         namespace = services.namespaces.load(name.namespace)
         locations = self._locations_of(name, client)
         guard = None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
-        return self._operations.register(name, metadata_location, owner=owner or None, guard=guard, check=check)
+        root = namespace_folder(services, name, namespace)
+        return self._operations.register(
+            name, metadata_location, owner=owner or None, root=root, guard=guard, check=check
+        )
 
     def _locations_of(self, name: TableName, client: Client | None) -> ClientLocations | None:
         return client_locations(self._locations, name, client)

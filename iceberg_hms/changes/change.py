@@ -55,7 +55,8 @@ class ChangeIdentity:
     caller: the authenticated caller, for logs and locks.
     client_base: set if the client chose the snapshot ids, so that it may have sent them before. None: the ids are new.
     sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
-    location: of the table, if the change sets it; known before the change is staged.
+    location: of the table, if the change sets it; known before the change is staged. paths: other folders that it names
+    in properties, likewise.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -66,6 +67,7 @@ class ChangeIdentity:
     client_base: ClientBase | None = None
     sender: str = ""
     location: str | None = None
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

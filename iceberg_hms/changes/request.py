@@ -18,6 +18,7 @@ from iceberg_hms.changes.change import Change, ChangeIdentity, ClientBase, Requi
 from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 
 #: Clients add one of each. Parsing and comparing one takes a tenth of a millisecond and more.
@@ -83,6 +84,7 @@ def from_request(
         client_base=_client_base(parsed_requirements, snapshots),
         sender=_sender(client or Client(), snapshots),
         location=_location(parsed_updates),
+        paths=_paths(parsed_updates),
     )
     too_large = _too_large(parsed_requirements, parsed_updates, max_updates)
     commit = ClientCommit(identity, parsed_requirements, parsed_updates, too_large=too_large)
@@ -170,6 +172,12 @@ def _location(updates: Sequence[Update]) -> str | None:
     """The table's location after the updates; None if they leave it."""
     named = [str(update["location"]) for update in updates if update["action"] == "set-location"]
     return named[-1] if named else None
+
+
+def _paths(updates: Sequence[Update]) -> tuple[str, ...]:
+    """The folders that properties name after the updates."""
+    named = (new_paths({}, update["updates"]) for update in updates if update["action"] == "set-properties")
+    return tuple(path for each in named for _, path in each)
 
 
 def _sender(client: Client, snapshots: Sequence[Update]) -> str:

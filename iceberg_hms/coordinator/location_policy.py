@@ -222,7 +222,7 @@ class LocationGuard:
     def check_folder(self, location: str, what: str) -> None:
         """Check a folder in which something is to be put. what: the name of the field or property that names it.
         Raises LocationNotAllowed, MetastoreError."""
-        self._check_folder(location, what)
+        self.check_written_folder(location, what)
         if self._placement is not None and not self._is_placed(self._placement, location):
             logger.info("a caller may not put %s into %.*r", what, _LOGGED_MAX, location)
             raise LocationNotAllowed(what, _PLACES)
@@ -234,7 +234,9 @@ class LocationGuard:
             return False
         return placement.allows(found) and (real == found or placement.allows(real))
 
-    def _check_folder(self, location: str, what: str) -> None:
+    def check_written_folder(self, location: str, what: str) -> None:
+        """Check a folder to which the server writes next, which may be where the table or view has its files already.
+        Raises LocationNotAllowed."""
         if not self._allows_folder(location.rstrip("/")):
             self._refuse(location, what)
 
@@ -272,7 +274,7 @@ class LocationGuard:
 
     def check_metadata_folder(self, metadata: TableMetadata) -> None:
         """Check the folder to which the table's next metadata file and manifest lists are written."""
-        self._check_folder(folder(metadata), "the folder of the table's metadata")
+        self.check_written_folder(folder(metadata), "the folder of the table's metadata")
 
     def _allows_folder(self, location: str) -> bool:
         allowed = self._folders.get(location)

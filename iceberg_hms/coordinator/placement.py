@@ -23,7 +23,7 @@ from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Files
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.format.locations import Location, contains, may_contain, parse
 from iceberg_hms.name_pattern import NamePattern
 
 #: All namespaces of a warehouse at once. Only a scope for `*` covers it, since no namespace can have this name.
@@ -117,12 +117,15 @@ class Placement:
 
     def allows(self, location: Location) -> bool:
         """Whether the caller may name a folder. Raises MetastoreError."""
-        if self.may_write(EVERYWHERE) or any(contains(each, location) for each in self.kept()):
+        if self.may_write(EVERYWHERE):
             return True
         folders = self.folders()
-        if any(contains(location, folder) for each in folders.values() for folder in each):
+        if any(may_contain(location, folder) for each in folders.values() for folder in each):
             return False
         depth, owners = _innermost(folders, location)
+        # A namespace may have been made in the folder that the table has already.
+        if any(contains(each, location) and depth < _depth(each) for each in self.kept()):
+            return True
         if is_granted(self.granted, self.namespace, location, depth):
             return True
         return any(owner == self.namespace or self.may_write(owner) for owner in owners)
@@ -130,7 +133,9 @@ class Placement:
 
 def _innermost(folders: Folders, location: Location) -> tuple[int, Sequence[str]]:
     """How deep the innermost folder is in which a location lies, and the namespaces that have it."""
-    around = [(_depth(folder), name) for name, each in folders.items() for folder in each if contains(folder, location)]
+    around = [
+        (_depth(folder), name) for name, each in folders.items() for folder in each if may_contain(folder, location)
+    ]
     depth = max((each for each, _ in around), default=-1)
     return depth, [name for each, name in around if each == depth]
 
@@ -145,7 +150,7 @@ def overlaps_another(folders: Folders, namespace: str, location: Location, wareh
     return any(
         name != namespace
         and not any(contains(folder, each) for each in warehouse)
-        and (contains(folder, location) or contains(location, folder))
+        and (may_contain(folder, location) or may_contain(location, folder))
         for name, each in folders.items()
         for folder in each
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final, Protocol, TypeVar
 
@@ -79,6 +79,10 @@ class Pointer:
     def owns_folder(self) -> bool:
         """Whether the row records that its folder is the table's alone (`OWNED_FOLDER`)."""
         return bool(self.location) and same_folder(self.parameters.get(OWNED_FOLDER), self.location)
+
+    def without_record(self) -> Pointer:
+        """The same row without this record."""
+        return replace(self, parameters={key: each for key, each in self.parameters.items() if key != OWNED_FOLDER})
 
 
 @dataclass(frozen=True, slots=True)

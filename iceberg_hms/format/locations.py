@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -20,6 +20,8 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 #: Stores whose paths are trees, so that `a//b`, `a/./b` and `a/b` are one file. Elsewhere a key is just text.
 _TREES: Final = frozenset({"file", "hdfs", "viewfs"})
+#: Stores whose authority may be left out or be an alias.
+_CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
 #: Bytes of UTF-8: what a metastore holds (SDS.LOCATION). S3 takes 1,024, and Linux a path of 4,095 with a file's name.
 LONGEST_BYTES: Final = 4_000
 
@@ -99,6 +101,13 @@ def contains(folder: Location, location: Location) -> bool:
     if folder.scheme != location.scheme or folder.authority != location.authority:
         return False
     return f"{location.path.rstrip('/')}/".startswith(f"{folder.path.rstrip('/')}/")
+
+
+def may_contain(folder: Location, location: Location) -> bool:
+    """`contains`, if one of the two may be on the store that the other names in another way."""
+    if {folder.scheme, location.scheme} <= _CLUSTERS:
+        location = replace(location, scheme=folder.scheme, authority=folder.authority)
+    return contains(folder, location)
 
 
 def join(base: str, *parts: str) -> str:

@@ -33,7 +33,8 @@ NAME = TableName("db", "t")
 def test_the_folder_of_a_namespace_is_its_own_or_the_warehouses(properties: dict[str, str], folder: str) -> None:
     with memory_catalog(warehouse="file:/warehouse/") as catalog:
         assert namespace_folder(catalog.services, NAME, properties) == folder
-        assert new_folder(catalog.services, NAME, None, properties, staged=False) == NewFolder(f"{folder}/t", True)
+        chosen = new_folder(catalog.services, NAME, None, properties, staged=False)
+        assert chosen == NewFolder(f"{folder}/t", is_owned=True, is_new=True)
 
 
 def test_a_folder_that_a_table_has_gets_a_suffix() -> None:

@@ -296,10 +296,10 @@ def test_no_more_time_goes_to_searches_than_to_deletions(files, monkeypatch):
     dropped = Dropped(files)
     find, searched_at = purge.find_own_files, []
 
-    def slow(*of, seconds):
+    def slow(*of, **how):
         searched_at.append(dropped.now)
         dropped.now += 4 * SEARCH_AGAIN_SECONDS
-        return find(*of, seconds=seconds)
+        return find(*of, **how)
 
     def stop():
         dropped.now += SEARCH_AGAIN_SECONDS / 2

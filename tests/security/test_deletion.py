@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -238,8 +237,8 @@ def test_a_moved_tables_purge_leaves_what_it_had_before(server: Server) -> None:
     assert server.files("victim") == server.kept
 
 
-def _registered(server: Server, log: list[str], location: str) -> str:
-    """Register a metadata file over `evil` with a log of the attacker's; returns the table's name."""
+def _crafted(server: Server, log: list[str], location: str) -> dict[str, Any]:
+    """The request that registers a metadata file over `evil` with a log and a location of the attacker's."""
     raw = dict(server.catalog.load_table(f"{server.home}.evil").metadata.raw)
     raw["location"] = location
     raw["properties"] = {
@@ -252,46 +251,23 @@ def _registered(server: Server, log: list[str], location: str) -> str:
     ]
     crafted = server.root / "crafted.metadata.json"
     crafted.write_bytes(orjson.dumps(raw))
-    body = {"name": "evil", "metadata-location": f"file:{crafted}", "overwrite": True}
-    server.asked("POST", f"/v1/namespaces/{server.home}/register", body)
-    return "evil"
+    return {"name": "evil", "metadata-location": f"file:{crafted}", "overwrite": True}
 
 
-@pytest.mark.parametrize("place", ["evil", "victim", "victim/metadata", "."])
-def test_old_metadata_files_of_another_table_survive_a_commit(server: Server, place: str) -> None:
-    location = f"file:{server.root}/wh/db.db/{place}"
-    evil = _registered(server, [path for path in server.kept if path.endswith(".json")], location)
+def test_old_metadata_files_of_another_table_survive_a_commit(server: Server) -> None:
+    log = [path for path in server.kept if path.endswith(".json")]
+    raw = server.catalog.load_table(f"{server.home}.evil").metadata.raw
+    server.asked("POST", f"/v1/namespaces/{server.home}/register", _crafted(server, log, raw["location"]))
     for number in range(3):
         # The next commit waits until the one before has deleted its files.
-        server.commit(evil, {"action": "set-properties", "updates": {"n": str(number)}})
+        server.commit("evil", {"action": "set-properties", "updates": {"n": str(number)}})
     assert set(server.kept) <= set(server.files("victim"))
 
 
-def test_a_list_of_another_table_that_a_stale_commit_named_is_left(tmp_path: Path) -> None:
-    server = Server(tmp_path, replaced_list_age_ms=1)
-    with server.catalog as catalog:
-        theirs = catalog.load_table("db.victim").metadata.current_snapshot
-        assert theirs is not None
-        metadata_folder = str(theirs.manifest_list).rpartition("/")[0]
-        properties = {"write.metadata.path": metadata_folder, "iceberg-hms.rebase-appends": "all"}
-        server.commit("evil", {"action": "set-properties", "updates": properties})
-        for number in (1, 2):
-            data = _data_file(catalog, server, number)
-            catalog.load_table(f"{server.home}.evil").append([data])
-        heads = catalog.load_table(f"{server.home}.evil").metadata.snapshots
-        add = snapshot(str(theirs.manifest_list), theirs.snapshot_id, heads[0].snapshot_id, 2)
-        server.commit("evil", add, set_ref(theirs.snapshot_id), requirements=[assert_main(heads[0].snapshot_id)])
-        for number in range(3):
-            catalog.services.ports.runtime.sleep(0.002)
-            server.commit("evil", {"action": "set-properties", "updates": {"n": str(number)}})
-        assert set(server.kept) <= set(server.files("victim"))
-
-
-def _data_file(catalog: Catalog, server: Server, number: int) -> str:
-    path = server.root / "wh/db.db/evil" / f"{number}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pa.parquet.write_table(pa.table({"level": [str(number)], "message": ["b"]}), path)
-    return f"file:{path}"
+@pytest.mark.parametrize("place", ["victim", "victim/metadata", "."])
+def test_a_registration_over_a_table_leads_into_no_folder_of_another(server: Server, place: str) -> None:
+    body = _crafted(server, [], f"file:{server.root}/wh/db.db/{place}")
+    assert server.web("POST", f"/v1/namespaces/{server.home}/register", body).status_code == 400
 
 
 @pytest.mark.parametrize("policy", ["delete", "keep"])

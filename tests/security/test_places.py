@@ -111,7 +111,7 @@ def test_a_view_is_made_and_moved_nowhere_else(world: World, location: str) -> N
 @pytest.mark.parametrize("location", ["file:/warehouse/a.db/new", "file:/warehouse/a.db/deep/er", "s3://shared/lake/t"])
 def test_its_own_folder_and_that_of_the_settings_are_open(world: World, location: str) -> None:
     world.takes("POST", TABLES, new(location))
-    world.takes("POST", TABLE, commit({"action": "set-properties", "updates": {PATHS[0]: f"{location}/data"}}))
+    world.takes("POST", TABLE, commit({"action": "set-properties", "updates": {PATHS[0]: f"{location}-data"}}))
 
 
 @pytest.mark.parametrize("location", ["file:/warehouse/a.db", B, "file:/warehouse"])

@@ -22,7 +22,7 @@ class MetadataOperation:
 
     seen: the state of the table that the caller saw. start: that state before the first step of the caller's
     transaction; None if the operation is no step, or the first one. caller: the authenticated caller, for logs and
-    locks. location: of the table, if the operation sets it.
+    locks. location: of the table, if the operation sets it. paths: as `ChangeIdentity` has them.
     """
 
     #: `RequirementFailed.name` if the operation is valid on the state that the caller saw, and not on the current one.
@@ -35,10 +35,11 @@ class MetadataOperation:
         start: TableMetadata | None = None,
         caller: str = "",
         location: str | None = None,
+        paths: tuple[str, ...] = (),
     ) -> None:
         self._seen = seen
         self._start = seen if start is None else start
-        self._identity = ChangeIdentity(caller=caller, location=location)
+        self._identity = ChangeIdentity(caller=caller, location=location, paths=paths)
 
     @property
     def identity(self) -> ChangeIdentity:

@@ -9,6 +9,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.metadata_operation import MetadataOperation
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import check_commit_properties, check_metrics_columns
 from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, RESERVED_PROPERTIES, check_properties
@@ -35,7 +36,7 @@ class ChangeProperties(MetadataOperation):
         *,
         caller: str = "",
     ) -> None:
-        super().__init__(seen, caller=caller)
+        super().__init__(seen, caller=caller, paths=tuple(path for _, path in new_paths({}, changed)))
         self._changed = dict(changed)
         self._removed = tuple(dict.fromkeys(removed))
         _check_names(self._changed, self._removed)

@@ -31,6 +31,7 @@ class TransactionChange:
             ref=with_snapshots[-1].ref if keeps_refs else None,
             caller=steps[0].identity.caller,
             location=next((each.identity.location for each in reversed(steps) if each.identity.location), None),
+            paths=tuple(path for each in steps for path in each.identity.paths),
         )
 
     @property

@@ -35,10 +35,10 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.creation_outcome import CreationOutcome, perhaps_created
 from iceberg_hms.coordinator.protocol.folder_overlaps import (
     HiveRows,
-    above,
     is_known_to_be_free,
     refuse_shared_elsewhere,
     refuse_shared_folder,
+    refuse_shared_paths,
     shared_folder,
     tables_sharing,
 )
@@ -72,7 +72,9 @@ from iceberg_hms.errors import (
     StorageError,
     UnsupportedFormat,
 )
+from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,7 @@ class CatalogOperations:
         guard: LocationGuard | None = None,
         root: str | None = None,
         folder_is_free: bool = False,
+        folder_is_new: bool = False,
         owns_folder: bool = False,
     ) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
@@ -103,12 +106,13 @@ class CatalogOperations:
         folder that another table of the database has is refused.
 
         guard: of the locations that the change may name; None: all.
-        root: the folder of the database. folder_is_free: the caller has just looked for such a table. owns_folder: it
-        has found the folder empty, too.
+        root: the folder of the database. folder_is_free: the caller has just looked for such a table. folder_is_new: as
+        `refuse_shared_folder` has it. owns_folder: the folder was empty, too, when it was chosen.
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
 
         def sharing(metadata: TableMetadata) -> Sequence[Pointer]:
+            refuse_shared_paths(self._ports, name, metadata.location, _paths(None, metadata))
             if folder_is_free:
                 return ()
             found = tables_sharing(self._ports, name, metadata.location, root=root)
@@ -117,7 +121,7 @@ class CatalogOperations:
             return found
 
         def look_again(metadata: TableMetadata) -> None:
-            refuse_shared_folder(self._ports, name, metadata.location, root=root)
+            refuse_shared_folder(self._ports, name, metadata.location, root=root, is_new=folder_is_new)
 
         insert = partial(self._ports.pointer.create, owns_folder=owns_folder)
         return self._published(lambda: self._create(name, change, owner, guard, sharing, insert, look_again))
@@ -213,11 +217,12 @@ class CatalogOperations:
         overwrite: bool,
         owner: str | None = None,
         wait_seconds: float,
+        root: str | None = None,
         check: Callable[[TableMetadata], None] | None = None,
         guard: LocationGuard | None = None,
     ) -> CommitReport:
         """Point a new table at an existing metadata file. With `overwrite` point the table that has this name at a copy
-        of the file instead. check: raises to refuse what the file holds.
+        of the file instead. root: the folder of the database. check: raises to refuse what the file holds.
         guard: of the locations that the caller and the file may name; None: all.
         Raises as `create`, and MissingFile, StorageError or CorruptFile for the given file.
 
@@ -231,7 +236,11 @@ class CatalogOperations:
                 check(metadata)
             if taken is not None and not overwrite:
                 raise AlreadyExists(f"Table already exists: {name}")
-            return self._register(name, location, metadata, taken, owner, wait_seconds)
+            look = partial(is_known_to_be_free, self._ports, name, metadata.location, hive=HiveRows.UNREAD, root=root)
+            if taken is None or not same_folder(taken.location, metadata.location):
+                look()
+            refuse_shared_paths(self._ports, name, metadata.location, _paths(None, metadata))
+            return self._register(name, location, metadata, taken, owner, wait_seconds, look)
 
         if not overwrite:
             return self._published(register, "registered")
@@ -246,12 +255,9 @@ class CatalogOperations:
         taken: Pointer | None,
         owner: str | None,
         wait_seconds: float,
+        look: Callable[[], object],
     ) -> CommitReport:
         if taken is None:
-            # A table around it says nothing about its files.
-            folder = metadata.location
-            look = partial(is_known_to_be_free, self._ports, name, folder, hive=HiveRows.UNREAD, root=above(folder))
-            look()
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
             if another is not None:
@@ -310,7 +316,8 @@ class CatalogOperations:
         with locked(self._ports, [name], wait_seconds, use=use) as locks:
             [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
-                pointer = self._ports.pointer.load(name)
+                # What is registered owns no folder: its metadata names whatever its writer put there.
+                pointer = self._ports.pointer.load(name).without_record()
                 base = self._cache.version(pointer)
                 swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = send_with_cas(swap, locks)
@@ -391,6 +398,11 @@ class CatalogOperations:
         if not report.already_committed:
             self._ports.events.publish({"event": event, "report": report})
         return report
+
+
+def _paths(base: TableMetadata | None, new: TableMetadata) -> list[str]:
+    """The folders that the properties of new metadata name, and those of `base` do not."""
+    return [path for _, path in new_paths({} if base is None else base.properties, new.properties)]
 
 
 def _report(

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableFolder, TableName
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreUnavailable
-from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.format.locations import Location, may_contain, parse
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 
 logger = logging.getLogger(__name__)
 
 #: How long to search for tables in one folder.
 SEARCH_SECONDS: Final = 10.0
-#: Stores whose authority may be left out or be an alias.
-_CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
 
 
 class HiveRows(Enum):
@@ -148,25 +145,31 @@ def _shares_folder(ports: CommitPorts, other: Pointer, folder: str, root: str | 
 
 
 def refuse_shared_folder(
-    ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
+    ports: CommitPorts,
+    name: TableName,
+    folder: str,
+    *,
+    root: str | None = None,
+    is_new: bool = False,
+    seconds: float = SEARCH_SECONDS,
 ) -> None:
-    """Raises InvalidInput if another Iceberg table of the database shares a folder, or as `refuse_shared_elsewhere`;
-    and as `tables_sharing`."""
+    """Raises InvalidInput if another Iceberg table of the database shares a folder, or if one of another database, or a
+    view there, is found in time that does; and as `tables_sharing`.
+
+    is_new: the server chose the folder below that of the database, and no file was in it: no table that was renamed
+    into another database is there, and the others are not searched."""
     deadline = ports.runtime.now() + seconds
     for other in tables_sharing(ports, name, folder, root=root, seconds=seconds):
         raise shared_folder(folder, other.name)
-    refuse_shared_elsewhere(ports, name, folder, root=root, seconds=deadline - ports.runtime.now())
+    if not is_new:
+        refuse_shared_elsewhere(ports, name, folder, root=root, seconds=deadline - ports.runtime.now())
 
 
 def refuse_shared_elsewhere(
     ports: CommitPorts, name: TableName, folder: str, *, root: str | None, seconds: float = SEARCH_SECONDS
 ) -> None:
-    """Raises InvalidInput if a folder does not lie in that of its database, `root`, and an Iceberg table or view of
-    another database is found in time that shares it."""
-    real_path = ports.files.real_path
-    ours, database = resolved(folder, real_path), resolved(root, real_path)
-    if ours is not None and database is not None and ours != database and may_contain(database, ours):
-        return
+    """Raises InvalidInput if an Iceberg table or view of another database is found in time that shares a folder. One
+    that was renamed into another database has its folder below that of the one that it left."""
     is_known_to_be_free(ports, name, folder, hive=HiveRows.UNREAD, root=root, elsewhere=True, seconds=seconds)
 
 
@@ -195,6 +198,30 @@ def is_known_to_be_free(
     return True
 
 
+def refuse_shared_paths(
+    ports: CommitPorts, name: TableName, folder: str | None, paths: Sequence[str], *, seconds: float = SEARCH_SECONDS
+) -> None:
+    """Raises InvalidInput if a path lies in the folder of another Iceberg table or view, which nobody could purge then.
+
+    name: of the table or view that is to write there. folder: its own, if it is known: what lies in it is not searched,
+    and a table around it does not count. paths: folders, as properties name them. Raises MetastoreError;
+    MetastoreUnavailable if there was no time."""
+    real_path, deadline = ports.files.real_path, ports.runtime.now() + seconds
+    own = resolved(folder, real_path)
+    for path in paths:
+        wanted = resolved(path, real_path)
+        if wanted is None or (own is not None and may_contain(own, wanted)):
+            continue
+        for database in ports.pointer.databases():
+            left = max(0.0, deadline - ports.runtime.now())
+            for row in ports.pointer.find_by_folder(database, path, timeout_seconds=left):
+                theirs = resolved(row.location, real_path)
+                if row.name == name or theirs is None or (own is not None and may_contain(theirs, own)):
+                    continue
+                if may_contain(theirs, wanted):
+                    raise shared_folder(path, row.name)
+
+
 def above(folder: str) -> str:
     """The folder around this one. As the `root` of a search, tables that lie around the folder do not count."""
     return folder.rstrip("/").rpartition("/")[0]
@@ -217,10 +244,3 @@ def resolved(folder: str | None, real_path: Callable[[str], str]) -> Location | 
         return None
     # In a store without folders these are names like others, to Hadoop they are not.
     return None if found is None or {".", ".."} & set(found.path.split("/")) else found
-
-
-def may_contain(outer: Location, inner: Location) -> bool:
-    """`contains`, if one of the two may be on the store that the other names in another way."""
-    if {outer.scheme, inner.scheme} <= _CLUSTERS:
-        inner = replace(inner, scheme=outer.scheme, authority=outer.authority)
-    return contains(outer, inner)

@@ -1,4 +1,5 @@
-"""Changes that move a table to another folder, which no other table may have. A table owns it if it was empty.
+"""Changes that move a table, or what it writes, to another folder, which no other table may have. A table owns the
+folder that it moves to if that was empty.
 
 Only a search of the metastore says who has a folder, and it takes seconds in a database of many tables. So a group
 searches before it takes the lock, which others wait for; under the lock it only compares.
@@ -14,10 +15,12 @@ from iceberg_hms.coordinator.protocol.folder_overlaps import (
     HiveRows,
     is_known_to_be_free,
     refuse_shared_folder,
+    refuse_shared_paths,
 )
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitConflict, IcebergHmsError
-from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
+from iceberg_hms.format.metadata.named_locations import new_paths
+from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
 
 class Moves:
@@ -28,29 +31,33 @@ class Moves:
         self._name = name
         #: Folder -> why the table may not have it; if it may, whether it owns it then.
         self._found: dict[str, IcebergHmsError | bool] = {}
+        #: The same of the folders that properties name.
+        self._paths: dict[str, IcebergHmsError | None] = {}
 
     def look_up(self, commits: Iterable[PendingCommit], current: str | None) -> None:
-        """Search for tables that have a folder to which a commit moves the table; at most `SEARCH_SECONDS` for all.
+        """Search for tables that have a folder which a commit names; at most `SEARCH_SECONDS` for all.
 
         current: the table's location; None if it is not known yet. Raises nothing: `check` does."""
-        named = (commit.change.identity.location for commit in commits)
-        folders = dict.fromkeys(strip_trailing_slash(each) for each in named if each)
-        if folders.keys() <= {current}:
-            return
+        identities = [commit.change.identity for commit in commits]
+        folders = dict.fromkeys(strip_trailing_slash(each.location) for each in identities if each.location)
         deadline = self._ports.runtime.now() + SEARCH_SECONDS
-        for folder in folders:
+        for folder in () if folders.keys() <= {current} else folders:
             self._found[folder] = self._judge(folder, deadline)
+        for path in dict.fromkeys(path for each in identities for path in each.paths):
+            self._paths[path] = self._judge_path(path, current, deadline)
 
-    def check(self, location: str) -> None:
-        """Raises what the search for a folder found or raised (`refuse_shared_folder`); CommitConflict if nobody
-        searched, since the table has moved since then."""
+    def check(self, before: TableMetadata, after: TableMetadata) -> None:
+        """Raises what the search for a folder that a change names found or raised (`refuse_shared_folder`,
+        `refuse_shared_paths`); CommitConflict if nobody searched, since the table has moved since then."""
+        if after.properties is not before.properties:
+            for _, path in new_paths(before.properties, after.properties):
+                _raise(self._paths.get(path))
+        if after.location == before.location:
+            return
         try:
-            found = self._found[location]
+            _raise(self._found[after.location])
         except KeyError:
             raise CommitConflict(f"The location of {self._name} was changed by another writer meanwhile") from None
-        if isinstance(found, IcebergHmsError):
-            # A group may stage a change again, and each raise adds to an error's traceback.
-            raise found.with_traceback(None)
 
     def may_own(self, location: str) -> bool:
         """Whether a table that is at this location now owns its folder because a commit of this group moved it there:
@@ -69,3 +76,17 @@ class Moves:
             return is_free and next(iter(ports.files.list_files(folder)), None) is None
         except IcebergHmsError as error:
             return error
+
+    def _judge_path(self, path: str, current: str | None, deadline: float) -> IcebergHmsError | None:
+        left = max(0.0, deadline - self._ports.runtime.now())
+        try:
+            refuse_shared_paths(self._ports, self._name, current, [path], seconds=left)
+        except IcebergHmsError as error:
+            return error
+        return None
+
+
+def _raise(found: IcebergHmsError | bool | None) -> None:
+    if isinstance(found, IcebergHmsError):
+        # A group may stage a change again, and each raise adds to an error's traceback.
+        raise found.with_traceback(None)

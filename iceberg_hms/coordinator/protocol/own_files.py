@@ -17,15 +17,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
-from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, may_contain, overlapping, resolved
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, overlapping, resolved
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.format.locations import Location, contains
+from iceberg_hms.format.locations import Location, contains, may_contain
 
 logger = logging.getLogger(__name__)
 
@@ -71,17 +72,37 @@ class OwnFiles:
         return not self.reason and self._own is not None and found is not None and contains(self._own, found)
 
 
-def find_own_files(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_ALL_SECONDS) -> OwnFiles:
-    """What may be deleted on behalf of the table with this row, which may be dropped by now. seconds: how long a search
-    for other tables in its folder may take. Raises MetastoreError; then keep the files."""
+def find_own_files(
+    ports: CommitPorts, row: Pointer, *, dropped: bool = False, seconds: float = SEARCH_ALL_SECONDS
+) -> OwnFiles:
+    """What may be deleted on behalf of the table with this row. dropped: another table may have its name by now.
+    seconds: how long a search for other tables in its folder may take. Raises MetastoreError; then keep the files."""
     reason = ""
+    if dropped:
+        row = replace(row, name=TableName(row.name.namespace, ""))
     if row.owns_folder:
-        # A table around says nothing about the files of this one.
-        location = str(row.location)
-        reason = _shared_with(ports, row, location, HiveRows.UNREAD, seconds, root=above(location))
+        location, deadline = str(row.location), ports.runtime.now() + seconds
+        reason = _namespace_in(ports, row.name.namespace, location, seconds)
+        if not reason:
+            # A table around says nothing about the files of this one.
+            left = max(0.0, deadline - ports.runtime.now())
+            reason = _shared_with(ports, row, location, HiveRows.UNREAD, left, root=above(location))
     elif row.location:
         reason = _why_not_by_place(ports, row, row.location, seconds)
     return OwnFiles(row.location, ports.files.real_path, reason)
+
+
+def _namespace_in(ports: CommitPorts, namespace: str, location: str, seconds: float) -> str:
+    """Which namespace but its own has its folder at or in a table's, in words; empty if none has. Hive puts its tables
+    there, which only a search of all rows would find."""
+    real_path = ports.files.real_path
+    ours = resolved(location, real_path)
+    for name, folders in ports.pointer.database_folders(timeout_seconds=seconds).items():
+        for folder in folders if name != namespace else ():
+            theirs = resolved(folder, real_path)
+            if ours is not None and theirs is not None and may_contain(ours, theirs):
+                return f"the namespace {name} has the folder {folder}"
+    return ""
 
 
 def _why_not_by_place(ports: CommitPorts, row: Pointer, location: str, seconds: float) -> str:
@@ -121,10 +142,8 @@ class RecentOwnFiles:
         self._searched_at = -math.inf
 
     def of(self, row: Pointer) -> OwnFiles:
-        """What may be deleted. row: as it was before the commit that moved the table, if one did. Raises
-        MetastoreError; then keep the files."""
-        if row.owns_folder:
-            return OwnFiles(row.location, self._ports.files.real_path)
+        """What may be deleted of the files that clients name. row: as it was before the commit that moved the table, if
+        one did. Raises MetastoreError; then keep the files."""
         now = self._ports.runtime.now()
         if self._found is None or self._folder != row.location or now - self._searched_at > REMEMBERED_SECONDS:
             self._folder, self._searched_at = row.location, now
@@ -146,8 +165,10 @@ class RecentOwnFiles:
         last = landed[-1]
         named = {last.location, *(entry["metadata-file"] for entry in last.metadata.metadata_log)}
         row = landed[0].base.pointer
+        # Since its folder was recorded, no client can have put another table's file into its log.
+        own = OwnFiles(row.location, self._ports.files.real_path) if row.owns_folder else self.of(row)
         old = (each for each in expired if each not in named)
-        delete_own_files(self._ports, row, self.of(row), old, "old metadata")
+        delete_own_files(self._ports, row, own, old, "old metadata")
 
 
 def publish_deleted(ports: CommitPorts, name: TableName, why: str, locations: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ class Staging:
 
     base: the metadata that the first change is staged on. manifests: with the lists that were staged.
     row: of the table, for commits that may name only some locations.
-    check_move: called with the new location by a change that moves the table; raises what refuses that change.
+    check_move: called with the metadata before and after a change; raises what refuses the folders that it names.
     measure: called with the metadata after each change; raises what refuses the change. None: it is not asked.
     metadata: the running metadata; None while a table that is to be created has nothing yet.
     carried: the commits whose changes are in it.
@@ -55,7 +55,7 @@ class Staging:
         manifests: Manifests,
         now_ms: Callable[[], int],
         row: Pointer | None = None,
-        check_move: Callable[[str], None] = lambda _location: None,
+        check_move: Callable[[TableMetadata, TableMetadata], None] = lambda _before, _after: None,
         measure: Callable[[TableMetadata], None] | None = None,
     ) -> None:
         self.base = base
@@ -136,8 +136,8 @@ class Staging:
     def _stage(self, change: Change, recorded: RecordedWrites, guard: LocationGuard | None) -> StagedChange:
         metadata, staged = stage_one(self.metadata, change, recorded, self._now_ms, guard)
         try:
-            if self.metadata is not None and metadata.location != self.metadata.location:
-                self._check_move(metadata.location)
+            if self.metadata is not None:
+                self._check_move(self.metadata, metadata)
             if self._measure is not None and metadata is not self.metadata:
                 self._measure(metadata)
         except Exception:

@@ -26,7 +26,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointe
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
-from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, above, is_known_to_be_free
+from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, is_known_to_be_free, refuse_shared_paths
 from iceberg_hms.coordinator.protocol.metadata_reader import MetadataReader
 from iceberg_hms.coordinator.protocol.operation_requests import (
     is_gone,
@@ -54,7 +54,7 @@ from iceberg_hms.errors import (
     proved,
 )
 from iceberg_hms.format.file_bounds import FileBounds
-from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
+from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.views import view_file
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.memory_budget import MemoryBudget
@@ -127,17 +127,19 @@ class ViewOperations:
         location: str,
         *,
         owner: str | None,
+        root: str | None = None,
         guard: LocationGuard | None = None,
         check: Callable[[ViewMetadata], None] | None = None,
     ) -> LoadedView:
-        """Point a new view at an existing metadata file. guard: of the locations that the caller and the file may name;
-        None: all. check: raises to refuse what the file holds. Raises as `create`, and MissingFile, CorruptFile,
-        LocationNotAllowed."""
+        """Point a new view at an existing metadata file. root: the folder of the database. guard: of the locations that
+        the caller and the file may name; None: all. check: raises to refuse what the file holds. Raises as `create`,
+        and MissingFile, CorruptFile, LocationNotAllowed."""
         self._refuse_taken(name)
         metadata = self._registered(name, location, guard)
         if check is not None:
             check(metadata)
-        refuse_view_folder(self._ports, name, metadata, root=above(metadata.location))
+        refuse_view_folder(self._ports, name, metadata, root=root)
+        refuse_view_paths(self._ports, name, None, metadata)
         answer = send(lambda: self.pointer.create(name, location, metadata, owner))
         self._settle_creation(answer, name, location, metadata, is_new=False)
         return LoadedView(name, location, metadata)
@@ -158,6 +160,7 @@ class ViewOperations:
                     return base.view
                 if metadata.location != base.metadata.location:
                     refuse_view_folder(self._ports, name, metadata)
+                refuse_view_paths(self._ports, name, base.metadata, metadata)
                 return retry_with_full_lease(lambda use: self._commit(name, change, wait_seconds, locations, use))
             except IcebergHmsError as error:
                 # Whatever was sent is proved not to be made, unless this says that it is unknown.
@@ -365,16 +368,21 @@ def check_locations(guard: LocationGuard, base: ViewMetadata | None, new: ViewMe
     """Check what new metadata names and `base` does not, and the folder of the next file. Raises LocationNotAllowed."""
     if base is None or base.location != new.location:
         guard.check_folder(new.location, "location")
-    path = new.properties.get(METADATA_PATH)
-    if path and (base is None or base.properties.get(METADATA_PATH) != path):
-        guard.check_folder(path, METADATA_PATH)
-    guard.check_folder(view_file.folder(new), "the folder of the view's metadata")
+    for key, path in new_paths({} if base is None else base.properties, new.properties):
+        guard.check_folder(path, key)
+    guard.check_written_folder(view_file.folder(new), "the folder of the view's metadata")
 
 
 def refuse_view_folder(ports: CommitPorts, name: TableName, metadata: ViewMetadata, root: str | None = None) -> None:
     """Raises InvalidInput if the folder of a view is, contains or lies in that of another table or view, Hive's too, as
     far as one is found in time. root: a folder around which they do not count. Raises MetastoreError."""
     is_known_to_be_free(ports, name, metadata.location, hive=HiveRows.NEAR, root=root, for_view=True)
+
+
+def refuse_view_paths(ports: CommitPorts, name: TableName, base: ViewMetadata | None, new: ViewMetadata) -> None:
+    """Raises as `refuse_shared_paths` for the folders that new metadata names and `base` does not."""
+    paths = new_paths({} if base is None else base.properties, new.properties)
+    refuse_shared_paths(ports, name, new.location, [path for _, path in paths])
 
 
 def _taken(name: TableName, holder: str) -> AlreadyExists:

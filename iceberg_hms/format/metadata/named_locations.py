@@ -30,16 +30,20 @@ def new_locations(
     """
     if base is None or base.location != new.location:
         yield "location", new.location
-    before, after = {} if base is None else base.properties, new.properties
-    for key in LOCATION_PROPERTIES:
-        value = after.get(key)
-        if value and before.get(key) != value:
-            yield key, value
+    yield from new_paths({} if base is None else base.properties, new.properties)
     for snapshot in added:
         yield from _lists(snapshot)
     for key in _STATISTICS:
         yield from ((key, path) for path in _new_files(base, new, key, "statistics-path"))
     yield from (("metadata-log", path) for path in _new_files(base, new, "metadata-log", "metadata-file"))
+
+
+def new_paths(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The properties that name a folder which they did not name before, and that folder."""
+    for key in LOCATION_PROPERTIES:
+        value = after.get(key)
+        if value and before.get(key) != value:
+            yield key, value
 
 
 def _lists(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

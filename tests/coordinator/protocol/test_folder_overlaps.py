@@ -138,18 +138,15 @@ def test_a_table_around_the_folder_of_its_database_keeps_no_other_from_being_mad
     refuse_shared_folder(harness.ports, other, "file:/wh/db/u")
 
 
-@pytest.mark.parametrize(
-    ("folder", "root", "searched"), [("file:/wh/db/x", "file:/wh/db", 1), ("file:/wh/x", "file:/wh/db", 3)]
-)
-def test_other_databases_are_searched_for_a_folder_that_does_not_lie_in_that_of_its_own(
-    harness: Harness, folder: str, root: str, searched: int
-) -> None:
-    refuse_shared_folder(harness.ports, MINE, folder, root=root)
-    assert [method for method, _ in harness.pointer.calls].count("find_by_folder") == searched
+def test_other_databases_are_searched_unless_the_server_has_just_chosen_the_folder(harness: Harness) -> None:
+    """A table that was renamed from this database into another is there still."""
+    folder, root = "file:/wh/db/x", "file:/wh/db"
+    for is_new, searched in ((True, 1), (False, 3)):
+        harness.pointer.calls.clear()
+        refuse_shared_folder(harness.ports, MINE, folder, root=root, is_new=is_new)
+        assert [method for method, _ in harness.pointer.calls].count("find_by_folder") == searched
     harness.pointer.rows[TableName("far", "u")] = iceberg(folder)
-    if searched == 1:
-        refuse_shared_folder(harness.ports, MINE, folder, root=root)
-        return
+    refuse_shared_folder(harness.ports, MINE, folder, root=root, is_new=True)
     with pytest.raises(InvalidInput, match=r"that of the table far\.u"):
         refuse_shared_folder(harness.ports, MINE, folder, root=root)
 

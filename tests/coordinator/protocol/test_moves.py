@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitConflict, InvalidInput, MetastoreUnavailable
-from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
 from tests.coordinator.harness import NAME, Harness, append
 
 
@@ -113,19 +113,42 @@ def test_slow_searches_of_one_group_have_one_limit_together(harness: Harness) ->
 def test_what_a_search_found_is_raised_each_time(harness: Harness) -> None:
     moves = Moves(harness.ports, TableName("db", "another"))
     moves.look_up(harness.members(move("file:/wh/db/t/data"), move("file:/wh/db/free")), "file:/wh/db/another")
+    before = harness.metadata().replace(location="file:/wh/db/another")
     for _ in range(2):
         with pytest.raises(InvalidInput, match=r"lies in that of the table db\.t"):
-            moves.check("file:/wh/db/t/data")
-        moves.check("file:/wh/db/free")
+            moves.check(before, before.replace(location="file:/wh/db/t/data"))
+        moves.check(before, before.replace(location="file:/wh/db/free"))
 
 
 def test_a_folder_that_nobody_looked_up_is_a_conflict_and_no_search(harness: Harness) -> None:
     pointer = watched(harness)
     moves = Moves(harness.ports, NAME)
     moves.look_up(harness.members(move("file:/wh/db/t"), append("file:/a")), "file:/wh/db/t")
+    before = harness.metadata().replace(location="file:/wh/db/moved")
     with pytest.raises(CommitConflict):
-        moves.check("file:/wh/db/t")
+        moves.check(before, before.replace(location="file:/wh/db/t"))
     assert pointer.searches == []
+
+
+@pytest.mark.parametrize("lock_first", [False, True])
+def test_a_path_in_the_folder_of_another_table_is_refused_before_the_lock(harness: Harness, lock_first: bool) -> None:
+    """That table could not be purged any more. In the table's own folder a path needs no search."""
+    file = "file:/wh/far/u/metadata/00000-x.metadata.json"
+    harness.pointer.rows[TableName("far", "u")] = MemoryRow(
+        {"table_type": "ICEBERG", "metadata_location": file}, location="file:/wh/far/u"
+    )
+    pointer = watched(harness)
+    pointer.namespaces.add("far")
+
+    def write_to(path: str) -> Any:
+        return from_request([], [{"action": "set-properties", "updates": {"write.data.path": path}}])
+
+    commits = harness.members(write_to("file:/wh/far/u/x"), write_to("file:/wh/far/u2"), write_to("file:/wh/db/t/x"))
+    assert outcomes(harness, commits, TableHints(lock_first=lock_first)) == [Failed, Committed, Committed]
+    assert not any(held for _, _, held in pointer.searches)
+    assert harness.metadata().properties["write.data.path"] == "file:/wh/db/t/x"
+    own = [folder for folder, _, _ in pointer.searches if folder == "file:/wh/db/t/x"]
+    assert bool(own) == lock_first, "the table's own folder is known once it is loaded"
 
 
 def test_a_table_owns_the_folder_that_it_moves_to_if_that_is_empty(harness: Harness) -> None:

@@ -293,12 +293,27 @@ def test_a_commit_does_not_search_again_for_a_while() -> None:
     assert table.searches == 2
 
 
-def test_a_table_whose_folder_is_recorded_is_not_searched_for() -> None:
+def test_a_recorded_folder_is_searched_for_what_clients_name_alone() -> None:
+    """They name lists, but no files of the metadata log."""
     table = Recent()
     table.row = replace(table.row, parameters={**table.row.parameters, OWNED_FOLDER: str(table.row.location)})
     table.commit(file("a"), file("b"))
     assert table.harness.pointer.calls == []
     assert file("a") not in table.harness.files.locations()
+    assert file("list") in table.recent.of(table.row)
+    table.harness.pointer.rows[TableName("db", "u")] = table.harness.pointer.rows[NAME]
+    table.now += REMEMBERED_SECONDS + 1
+    assert file("list") not in table.recent.of(table.row)
+
+
+def test_a_namespace_in_a_recorded_folder_keeps_all_files(harness: Harness) -> None:
+    """Hive's tables are there, which no search for Iceberg tables finds. In the table's own namespace they are made by
+    those who may write in the folder."""
+    harness.pointer.folders["other"] = [f"{FOLDER}/other.db"]
+    own = owner(harness, **recorded(FOLDER))
+    assert own.reason == f"the namespace other has the folder {FOLDER}/other.db"
+    harness.pointer.folders["other"] = [f"{FOLDER}2"]
+    assert not owner(harness, **recorded(FOLDER)).reason
 
 
 def test_a_file_that_the_table_names_again_stays() -> None:
