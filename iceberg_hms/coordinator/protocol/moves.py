@@ -7,7 +7,7 @@ searches before it takes the lock, which others wait for; under the lock it only
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import (
@@ -51,13 +51,9 @@ class Moves:
         `refuse_shared_paths`); CommitConflict if nobody searched, since the table has moved since then."""
         if after.properties is not before.properties:
             for _, path in new_paths(before.properties, after.properties):
-                _raise(self._paths.get(path))
-        if after.location == before.location:
-            return
-        try:
-            _raise(self._found[after.location])
-        except KeyError:
-            raise CommitConflict(f"The location of {self._name} was changed by another writer meanwhile") from None
+                self._raise_found(self._paths, path)
+        if after.location != before.location:
+            self._raise_found(self._found, after.location)
 
     def may_own(self, location: str) -> bool:
         """Whether a table that is at this location now owns its folder because a commit of this group moved it there:
@@ -85,8 +81,10 @@ class Moves:
             return error
         return None
 
-
-def _raise(found: IcebergHmsError | bool | None) -> None:
-    if isinstance(found, IcebergHmsError):
-        # A group may stage a change again, and each raise adds to an error's traceback.
-        raise found.with_traceback(None)
+    def _raise_found(self, searches: Mapping[str, IcebergHmsError | bool | None], folder: str) -> None:
+        if folder not in searches:
+            raise CommitConflict(f"Another writer changed meanwhile where {self._name} lies or writes")
+        found = searches[folder]
+        if isinstance(found, IcebergHmsError):
+            # A group may stage a change again, and each raise adds to an error's traceback.
+            raise found.with_traceback(None)

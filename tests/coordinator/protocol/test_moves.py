@@ -127,6 +127,8 @@ def test_a_folder_that_nobody_looked_up_is_a_conflict_and_no_search(harness: Har
     before = harness.metadata().replace(location="file:/wh/db/moved")
     with pytest.raises(CommitConflict):
         moves.check(before, before.replace(location="file:/wh/db/t"))
+    with pytest.raises(CommitConflict):
+        moves.check(before, before.replace(properties={"write.data.path": "file:/wh/db/x"}))
     assert pointer.searches == []
 
 
