@@ -186,8 +186,8 @@ class CommitTable:
         named = fields.optional_object("identifier")
         return cls(
             identifier=None if named is None else _identifier(named),
-            requirements=fields.objects("requirements"),
-            updates=fields.objects("updates"),
+            requirements=[_in_lower_case(each, "type") for each in fields.objects("requirements")],
+            updates=[_in_lower_case(each, "action") for each in fields.objects("updates")],
         )
 
 
@@ -287,6 +287,13 @@ class UpdateProperties:
     def parse(cls, body: bytes) -> UpdateProperties:
         fields = Fields(parse_object(body))
         return cls(fields.string_map("updates"), list(dict.fromkeys(fields.strings("removals"))))
+
+
+def _in_lower_case(source: dict[str, Any], name: str) -> dict[str, Any]:
+    """Iceberg's parsers fold the case of what kind of update or requirement it is (MetadataUpdateParser); whoever asks
+    for the kind here must find the same."""
+    kind = source.get(name)
+    return source if not isinstance(kind, str) or kind.islower() else {**source, name: kind.lower()}
 
 
 def _identifier(raw: Mapping[str, Any]) -> tuple[list[str], str]:

@@ -130,6 +130,12 @@ def test_a_wrong_field_is_named(change: dict[str, Any], field: str) -> None:
 def test_a_commit() -> None:
     parsed = CommitTable.parse(body({"requirements": [{"type": "x"}], "updates": [{"action": "y"}]}))
     assert parsed == CommitTable(None, [{"type": "x"}], [{"action": "y"}])
+    odd = {
+        "requirements": [{"type": "Assert-UUID"}, {"type": 1}, {}],
+        "updates": [{"action": "SET-PROPERTIES", "a": 1}],
+    }
+    folded = CommitTable(None, [{"type": "assert-uuid"}, {"type": 1}, {}], [{"action": "set-properties", "a": 1}])
+    assert CommitTable.parse(body(odd)) == folded
     named = CommitTable.parse(body({"identifier": {"namespace": ["a", "b"], "name": "t"}}))
     assert named == CommitTable((["a", "b"], "t"), [], [])
 

@@ -83,6 +83,18 @@ def by_commit_of_a_staged_table(web: Web, catalog: ScriptedCatalog, properties: 
     return web("POST", "/v1/namespaces/sales/tables/new", creation(catalog, properties))
 
 
+def by_commit_in_another_case(web: Web, catalog: ScriptedCatalog, properties: dict[str, str]) -> Any:
+    """Iceberg's parsers fold the case of an action."""
+    return web("POST", ORDERS, commit({"action": "Set-Properties", "updates": properties}))
+
+
+def by_creation_in_another_case(web: Web, catalog: ScriptedCatalog, properties: dict[str, str]) -> Any:
+    body = creation(catalog, properties)
+    kinds = [{**each, "type": each["type"].upper()} for each in body["requirements"]]
+    updates = [{**each, "action": each["action"].upper()} for each in body["updates"]]
+    return web("POST", "/v1/namespaces/sales/tables/new", {"requirements": kinds, "updates": updates})
+
+
 def by_registration(web: Web, catalog: ScriptedCatalog, properties: dict[str, str]) -> Any:
     staged = catalog.stage_table(("sales", "new"), SCHEMA).metadata
     # Whatever the server checks in requests, anybody who can write a file can put this into it.
@@ -92,7 +104,15 @@ def by_registration(web: Web, catalog: ScriptedCatalog, properties: dict[str, st
     return web("POST", "/v1/namespaces/sales/register", {"name": "new", "metadata-location": location})
 
 
-WAYS = [by_commit, by_staging, by_creation, by_commit_of_a_staged_table, by_registration]
+WAYS = [
+    by_commit,
+    by_commit_in_another_case,
+    by_staging,
+    by_creation,
+    by_creation_in_another_case,
+    by_commit_of_a_staged_table,
+    by_registration,
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -178,6 +198,15 @@ def test_a_table_that_carries_junk_still_loads_and_commits(
     assert web("GET", ORDERS).json()["metadata"]["properties"][key] == value
     assert web("POST", ORDERS, commit(setting(**{key: value}, a="b"))).status_code == 200
     assert properties_of(catalog) == {key: value, "a": "b"}
+
+
+def test_a_removal_in_another_case_needs_the_admin_scope(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web]
+) -> None:
+    catalog.commit(TABLE, [], [setting(**CHANGED)])
+    removal = commit({"action": "REMOVE-PROPERTIES", "removals": [*CHANGED]})
+    assert error_of(as_caller("writer")("POST", ORDERS, removal))[0] == 403
+    assert properties_of(catalog) == CHANGED
 
 
 @pytest.mark.parametrize("key", CHANGED)
