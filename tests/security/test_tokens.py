@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
+from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated, QueueFull
+from iceberg_hms.rest.access import tokens as tokens_module
+from iceberg_hms.rest.access.authorization import Result
 from iceberg_hms.rest.access.tokens import (
     CHECK_SECONDS,
     FILE_BYTES_MAX,
@@ -116,6 +121,52 @@ def test_a_file_that_is_good_again_counts_at_once_though_nothing_of_it_changed(t
     (tmp_path / "away").rename(share)
     clock.seconds += CHECK_SECONDS
     assert caller_of(access, token) == "etl"
+
+
+def test_a_file_whose_disk_does_not_answer_keeps_its_tokens_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, clock, answers = tmp_path / "tokens", ByHand(), threading.Event()
+    token = write_tokens(file, {"etl": "write[sales]"})["etl"]
+    access = TokenFile(file, clock)
+    stat = tokens_module._stamp
+
+    def hang(path: Path) -> tuple[int, ...]:
+        answers.wait(60)
+        return stat(path)
+
+    monkeypatch.setattr(tokens_module, "_stamp", hang)
+    monkeypatch.setattr(tokens_module, "LOOK_SECONDS", 0.01)
+
+    async def scene() -> list[str]:
+        found = []
+        for seconds in (CHECK_SECONDS, KEPT_SECONDS - 1, 1):
+            clock.seconds += seconds
+            with suppress(NotAuthenticated):
+                found.append((await access.identify(token, nobody_runs)).name)
+        answers.set()
+        # It has one thread, which ends the look first.
+        await asyncio.wrap_future(access._thread.submit(lambda: None))
+        return found
+
+    assert asyncio.run(scene()) == ["etl", "etl"]
+    clock.seconds += CHECK_SECONDS
+    assert caller_of(access, token) == "etl"
+
+
+async def nobody_runs(_: Callable[[], Result]) -> Result:
+    """All threads of requests are busy: a token file needs none of them."""
+    raise QueueFull("all are busy")
+
+
+def test_who_keeps_all_threads_busy_keeps_no_token_that_was_withdrawn(tmp_path: Path) -> None:
+    file, clock = tmp_path / "tokens", ByHand()
+    old = write_tokens(file, {"etl": "write[sales]"})["etl"]
+    access = TokenFile(file, clock)
+    write_tokens(file, {"new": "write[sales]"})
+    clock.seconds += CHECK_SECONDS
+    with pytest.raises(NotAuthenticated):
+        asyncio.run(access.identify(old, nobody_runs))
 
 
 def test_a_link_to_another_file_is_a_change(tmp_path: Path) -> None:

@@ -23,11 +23,12 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated, QueueFull
+from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
 from iceberg_hms.rest.access.authorization import Access, ByScopes, RunOnThread
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller, checked_name, parse_scopes
 
@@ -121,9 +122,10 @@ class OneToken(ByScopes):
 class TokenFile(ByScopes):
     """Access by the tokens of a file, which is read again when it changed.
 
-    Only the event loop calls `identify`. Where a file cannot be read or parsed any more, its old tokens stay valid for
-    KEPT_SECONDS: a half-written file must not shut everybody out, and who empties or withdraws it must get what they
-    want. Raises ConfigError for such a file at the start.
+    Only the event loop calls `identify`. Where a file cannot be read or parsed any more, or its disk does not answer,
+    its old tokens stay valid for KEPT_SECONDS: a half-written file must not shut everybody out, and who empties or
+    withdraws it must get what they want. It has a thread of its own, so that nobody who keeps the others busy keeps a
+    token that was withdrawn. Raises ConfigError for such a file at the start.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -135,18 +137,27 @@ class TokenFile(ByScopes):
         #: Since when the file is unusable; None while it is not.
         self._unusable_since: float | None = None
         self._next_error = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="iceberg-hms-tokens")
+        #: Since when a look at the file is under way; None while none is.
+        self._looking_since: float | None = None
 
-    async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
+    async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:  # noqa: ARG002 - the port's arguments
         """As the port says."""
         now = self._clock.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + CHECK_SECONDS
-            # On a thread: the file may be on a slow disk. Where no thread gets to it, the next second's look does.
-            with contextlib.suppress(QueueFull, TimeoutError):
+        if now >= self._next_look and self._looking_since is None:
+            self._next_look, self._looking_since = now + CHECK_SECONDS, now
+            look = asyncio.get_running_loop().run_in_executor(self._thread, self._look)
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    await run(self._reload_if_changed)
-        since = self._unusable_since
-        return _known(self._callers if since is None or now < since + KEPT_SECONDS else {}, bearer)
+                    await asyncio.shield(look)
+        known_until = (each + KEPT_SECONDS for each in (self._unusable_since, self._looking_since) if each is not None)
+        return _known(self._callers if all(now < each for each in known_until) else {}, bearer)
+
+    def _look(self) -> None:
+        try:
+            self._reload_if_changed()
+        finally:
+            self._looking_since = None
 
     def _reload_if_changed(self) -> None:
         stamp = _stamp(self._path)
