@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
@@ -45,6 +45,9 @@ from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_ta
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockMode
 from iceberg_hms.memory_budget import MemoryBudget
+
+#: Characters of a namespace's properties at most. Each load returns them all.
+NAMESPACE_SIZE_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +148,12 @@ class Catalog:
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a database. Its default `location` is `<warehouse>/<namespace>.db`, as in Hive.
-        Raises AlreadyExists, InvalidInput."""
+        Raises AlreadyExists, InvalidInput (also for properties beyond `NAMESPACE_SIZE_MAX`)."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
         if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
             wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
+        _check_size({}, wanted)
         self._check_namespace_location(name, wanted)
         self.services.namespaces.create(name, wanted)
 
@@ -160,12 +164,15 @@ class Catalog:
     def update_namespace(
         self, namespace: str, updates: Mapping[str, str] | None = None, removals: Collection[str] = ()
     ) -> NamespaceUpdate:
-        """Set and remove properties. Raises NoSuchNamespace, InvalidInput (a key in both)."""
+        """Set and remove properties. Raises NoSuchNamespace, InvalidInput (a key in both; as `create_namespace`)."""
         updates = updates or {}
         both = sorted(set(updates) & set(removals))
         if both:
             raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         present = self.load_namespace(namespace)
+        gone = set(removals)
+        kept = {key: each for key, each in present.items() if key not in gone}
+        _check_size(present, {**kept, **updates})
         if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
             self._check_namespace_location(namespace_name(namespace), updates)
         removed = tuple(sorted(key for key in removals if key in present))
@@ -517,3 +524,17 @@ class Catalog:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""
         marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
         return {**marks, **properties}
+
+
+def _check_size(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidInput if the properties of a namespace grow beyond `NAMESPACE_SIZE_MAX`."""
+    size, bound = _size(after), max(NAMESPACE_SIZE_MAX, _size(before))
+    if size > bound:
+        raise InvalidInput(
+            f"The namespace's properties would have {size:,} characters, and {bound:,} is the most",
+            next_step="keep large texts elsewhere",
+        )
+
+
+def _size(properties: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in properties.items())

@@ -218,16 +218,21 @@ class App:
                 if self.health.draining:
                     # The client's next request opens a connection, through a balancer to another server.
                     response.raw_headers.append((b"connection", b"close"))
+                self._tell_failure(entry, scope["method"], path, status)
                 await send_in_parts(response, send)
         finally:
             seconds = clock.monotonic() - started
             counters.end(scope["method"], route, status, seconds, context.warehouse)
             self._trail.close(entry, status, scope["method"], path)
-            self._failures.write(entry, scope["method"], path, status)
-            # Its trace names the frames that hold the request.
-            entry.error = None
+            self._tell_failure(entry, scope["method"], path, status)
             if path not in _WATCHED or status >= 400:
                 self._access_log.write(entry, scope["method"], path, status, response, seconds)
+
+    def _tell_failure(self, entry: AuditEntry, method: str, path: str, status: int) -> None:
+        """Log why the request failed, if it did, and forget it: its trace names the frames that hold the request, and a
+        client may take long to read the response."""
+        self._failures.write(entry, method, path, status)
+        entry.error = None
 
     def _served(self, path: str) -> tuple[ServerContext, Match[tuple[str, _Handler]] | None]:
         """The context of the path's warehouse, and the route of the path if there is one."""

@@ -24,6 +24,8 @@ from iceberg_hms import errors
 
 #: How long clients wait before they send a refused request again: the shortest time that the header can express.
 RETRY_AFTER_SECONDS: Final = 1
+#: Characters of an error's message at most: it may quote what a client sent, and no budget counts it.
+MESSAGE_MAX: Final = 16_384
 
 #: The status of a commit that provably failed and that its client may try again.
 CONFLICT: Final = 409
@@ -162,7 +164,11 @@ def cause_of(error: Exception) -> str:
 
 
 def render(rule: ErrorRule, message: str) -> Response:
-    """An ErrorModel (REST spec: IcebergErrorResponse)."""
+    """An ErrorModel (REST spec: IcebergErrorResponse). Of a message that quotes a very long name, its beginning and its
+    end."""
+    if len(message) > MESSAGE_MAX:
+        half = MESSAGE_MAX // 2
+        message = f"{message[:half]} ... {message[-half:]}"
     body = {"error": {"message": message, "type": rule.type, "code": rule.status}}
     return Response(orjson.dumps(body), rule.status, dict(rule.headers), "application/json")
 

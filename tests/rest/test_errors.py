@@ -7,7 +7,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from iceberg_hms import errors
-from iceberg_hms.rest.errors import RULES, error_response, rule_for
+from iceberg_hms.rest.errors import MESSAGE_MAX, RULES, error_response, rule_for
 
 CASES: list[tuple[Exception, int, str, int, str]] = [
     # error, (status, type) elsewhere, (status, type) on a commit
@@ -146,6 +146,14 @@ def test_errors_of_http_itself_have_a_type_too() -> None:
     assert response.headers["Allow"] == "GET"
     assert orjson.loads(response.body)["error"]["type"] == "MethodNotAllowedException"
     assert orjson.loads(error_response(HTTPException(418), "the-id").body)["error"]["type"] == "RESTException"
+
+
+def test_a_long_message_is_cut() -> None:
+    """It may quote a name of many megabytes, which a slow client would have the server keep."""
+    text = f"begins{'x' * MESSAGE_MAX}ends"
+    message = orjson.loads(error_response(errors.InvalidInput(text, next_step=""), "the-id").body)["error"]["message"]
+    assert len(message) < MESSAGE_MAX + 10
+    assert (message[:6], message[-4:]) == ("begins", "ends")
 
 
 @pytest.mark.parametrize("commit", [False, True])

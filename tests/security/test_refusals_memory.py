@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import gzip
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from typing import Any
 
 import orjson
 import pytest
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import ScriptedCatalog
 from tests.security.raw import TABLE, Raw, serving
 from tests.security.test_file_bounds import LIST, MIB, container, deflate
 
@@ -81,3 +85,39 @@ def test_a_refused_metadata_file_leaves_no_memory() -> None:
         with no_collector(most=16 * MIB):
             for _ in range(REFUSALS):
                 assert client.ask("POST", REGISTER, body).status == 400
+
+
+def test_a_refusal_that_its_client_does_not_read_holds_no_request() -> None:
+    """Neither by what it quotes, nor by the error, whose frames hold the request."""
+    long = "k" * 4 * MIB + "\U0001f600"
+    body = orjson.dumps({"updates": {long: 1}})
+    catalog = ScriptedCatalog()
+    catalog.create_namespace("sales")
+    app = create_app(catalog, settings=catalog.settings)
+    path = "/v1/namespaces/sales/properties"
+    length = str(len(body)).encode()
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", length)]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers, "client": None}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def scene() -> None:
+        begun, reads = asyncio.Semaphore(0), asyncio.Event()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 400
+            else:
+                begun.release()
+                await reads.wait()
+
+        # A thread may keep its last one.
+        with no_collector(most=32 * MIB):
+            clients = [asyncio.create_task(app(scope, receive, send)) for _ in range(REFUSALS)]
+            for _ in clients:
+                await begun.acquire()
+        reads.set()
+        await asyncio.gather(*clients)
+
+    asyncio.run(scene())
