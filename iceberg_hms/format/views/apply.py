@@ -83,6 +83,8 @@ class _Draft:
         self.now_ms = now_ms
         self.raw: dict[str, Any] = dict(base.raw) if base is not None else {"format-version": FORMAT_VERSION}
         self.versions = list(base.versions) if base is not None else []
+        self._version_by_id = {each.version_id: each for each in reversed(self.versions)}
+        self._properties: dict[str, str] | None = None
         self.schemas = list(base.schemas) if base is not None else []
         self.added_versions: set[int] = set()
         self.log_entry: dict[str, int] | None = None
@@ -94,7 +96,14 @@ class _Draft:
         self._next_version = max((each.version_id + 1 for each in self.versions), default=0)
 
     def version(self, version_id: int) -> ViewVersion | None:
-        return next((each for each in self.versions if each.version_id == version_id), None)
+        return self._version_by_id.get(version_id)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """To be changed. It is copied once for all updates."""
+        if self._properties is None:
+            self._properties = self.raw["properties"] = dict(self.raw.get("properties") or {})
+        return self._properties
 
     def add_schema(self, schema: Schema) -> int:
         """Returns the schema's id here."""
@@ -117,7 +126,9 @@ class _Draft:
         version_id = max(version.version_id, self._next_version)
         if version_id >= read.MAX_INT:
             raise InvalidView(f"Cannot add version {version_id}: its id is too large")
-        self.versions.append(version.with_ids(version_id=version_id, schema_id=version.schema_id))
+        added = version.with_ids(version_id=version_id, schema_id=version.schema_id)
+        self.versions.append(added)
+        self._version_by_id[version_id] = added
         self._version_by_content[version.content] = version_id
         self._next_version = version_id + 1
         self.added_versions.add(version_id)
@@ -178,13 +189,13 @@ def _set_location(draft: _Draft, update: Mapping[str, Any]) -> None:
 
 def _set_properties(draft: _Draft, update: Mapping[str, Any]) -> None:
     if update["updates"]:
-        draft.raw["properties"] = {**(draft.raw.get("properties") or {}), **update["updates"]}
+        draft.properties.update(update["updates"])
 
 
 def _remove_properties(draft: _Draft, update: Mapping[str, Any]) -> None:
     before = draft.raw.get("properties") or {}
-    if any(key in before for key in update["removals"]):
-        draft.raw["properties"] = {key: value for key, value in before.items() if key not in update["removals"]}
+    for key in set(update["removals"]) & before.keys():
+        del draft.properties[key]
 
 
 def _add_schema(draft: _Draft, update: Mapping[str, Any]) -> None:
