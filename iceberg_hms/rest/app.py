@@ -92,6 +92,7 @@ def create_app(
         admission=Admission(settings.rest_max_requests_per_caller, memory),
         purges=Purges(catalog.services.ports.runtime),
         bodies=ResponseBodyCache(memory),
+        loads=ResponseBodyCache(memory),
         clock=clock,
         warehouses=settings_of,
     )

@@ -83,7 +83,7 @@ class UnreadRequest:
 class ServerContext:
     """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
     lists. write_threads: for requests that take locks. admission: what callers may hold at once. purges: what deletes
-    the files of dropped tables.
+    the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
     warehouse: its name. warehouses: the settings of all that the server has, by name.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
@@ -99,6 +99,7 @@ class ServerContext:
     purges: Purges
     clock: Clock = SYSTEM_CLOCK
     bodies: ResponseBodyCache = field(default_factory=ResponseBodyCache)
+    loads: ResponseBodyCache = field(default_factory=ResponseBodyCache)
     compress_seconds: float = COMPRESS_SECONDS
     warehouse: str = DEFAULT_WAREHOUSE
     warehouses: Mapping[str, Settings] = field(default_factory=dict)

@@ -75,13 +75,14 @@ def _within(text: bytes, parts: Iterable[bytes | CompressedPart]) -> Iterator[by
 
 
 class ResponseBodyCache:
-    """The last bodies, by key. Safe for threads: other callers wait while one renders a body. memory: counts them."""
+    """The last bodies, by key. Safe for threads: others that render wait while one renders a body, whose memory is
+    counted in the end. The event loop, which empties the cache when memory is short, waits for nobody. memory: counts
+    the bodies."""
 
     def __init__(self, memory: MemoryBudget | None = None, *, max_bytes: int = KEPT_BYTES) -> None:
         self._memory = memory or MemoryBudget()
         self._max_bytes = max_bytes
-        # The budget empties the cache for a body that is rendered.
-        self._mutex = threading.RLock()
+        self._mutex, self._rendering = threading.Lock(), threading.Lock()
         self._bodies: OrderedDict[str, ResponseBody] = OrderedDict()
         self._memory.add_cache(self.clear)
 
@@ -93,15 +94,28 @@ class ResponseBodyCache:
     def get(self, key: str, make: Callable[[], Iterable[bytes | CompressedPart]], *, must: bool = True) -> ResponseBody:
         """The body of `key`; `make` renders its parts if it is not cached. A key always stands for the same bytes.
         must: as for `ResponseBody`."""
+        body = self._found(key)
+        if body is not None:
+            return body
+        with self._rendering:
+            body = self._found(key)
+            if body is None:
+                body = ResponseBody(make(), self._memory.share(), must=must)
+                self._keep(key, body)
+            return body
+
+    def _found(self, key: str) -> ResponseBody | None:
         with self._mutex:
             body = self._bodies.get(key)
             if body is not None:
                 self._bodies.move_to_end(key)
-                return body
-            body = self._bodies[key] = ResponseBody(make(), self._memory.share(), must=must)
+            return body
+
+    def _keep(self, key: str, body: ResponseBody) -> None:
+        with self._mutex:
+            self._bodies[key] = body
             while len(self._bodies) > 1 and (len(self._bodies) > KEPT_BODIES or self._size() > self._max_bytes):
                 self._bodies.popitem(last=False)
-            return body
 
     def _size(self) -> int:
         return sum(body.size for body in self._bodies.values())

@@ -102,7 +102,7 @@ def load_table(request: RestRequest) -> Response:
     if tag_matches(request.headers.get("if-none-match"), tag):
         return not_modified(tag)
 
-    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.bodies, config)
+    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.loads, config)
 
 
 def table_exists(request: RestRequest) -> Response:

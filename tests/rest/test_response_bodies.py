@@ -26,6 +26,24 @@ def test_concurrent_requests_render_a_body_once() -> None:
     assert all(body is found[0] for body in found)
 
 
+def test_the_cache_is_emptied_while_a_body_is_rendered() -> None:
+    """On the event loop, where memory is short: all other requests would wait for the rendering."""
+    bodies, emptied = ResponseBodyCache(), threading.Event()
+    kept = bodies.get("kept", lambda: [b"x"])
+
+    def render() -> list[bytes]:
+        def empty() -> None:
+            bodies.clear()
+            emptied.set()
+
+        threading.Thread(target=empty).start()
+        assert emptied.wait(30), "it waits for the rendering"
+        return [b"y"]
+
+    assert bodies.get("new", render).data == b"y"
+    assert bodies.get("kept", lambda: [b"again"]) is not kept
+
+
 def test_a_body_is_compressed_once() -> None:
     body = ResponseBody([b"x" * 9_999, b"y"], MemoryBudget().share())
     assert body.packed() is body.packed()
