@@ -33,7 +33,7 @@ from iceberg_hms.rest.tls import Certificates
 
 logger = logging.getLogger(__name__)
 
-#: The most header fields of a request. Stock clients send about ten.
+#: The most header fields of a request, and of those that wait behind one together. Stock clients send about ten.
 MAX_HEADER_FIELDS: Final = 256
 #: The most requests that a client may send before it has the response to the first. Stock clients send one.
 MAX_PIPELINED: Final = 32
@@ -286,7 +286,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if _reads_otherwise(self.headers):
             raise _Refused(_MALFORMED)
         waiting = len(self.pipeline)
-        if waiting >= MAX_PIPELINED:
+        fields = sum(1 for cycle, _ in self.pipeline for _ in cycle.scope["headers"])
+        if waiting >= MAX_PIPELINED or fields > MAX_HEADER_FIELDS:
             raise _Refused(_PIPELINED)
         self._in_header = False
         self._received = 0

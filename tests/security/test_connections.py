@@ -225,6 +225,16 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_number() -> None:
             assert closed_for(server, "too many pipelined requests") == 1
 
 
+def test_pipelined_requests_have_the_header_fields_of_one_together() -> None:
+    """They wait parsed as long as their client does not read, and no budget counts them."""
+    many = {f"X_{number}": "" for number in range(200)}
+    with serving() as (server, _), Raw(server) as attacker:
+        attacker.send(request("GET", "/v1/namespaces", **many) * 4)
+        assert attacker.answer().status == 200
+        assert attacker.ended()
+        assert closed_for(server, "too many pipelined requests") == 1
+
+
 def test_http_1_0_is_answered_and_closed() -> None:
     with serving() as (server, _), Raw(server) as client:
         assert client.send(b"GET /v1/config HTTP/1.0\r\n\r\n").answer().status == 200
