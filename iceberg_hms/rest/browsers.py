@@ -39,8 +39,8 @@ class BrowserCheck:
                     " (add it to `rest.allowed-hosts`)",
                 )
         for origin in headers.getlist("origin"):
-            parts = urlsplit(origin)
-            if parts.netloc not in hosts and _name(parts.netloc) not in self._hosts:
+            host = _host_of(origin)
+            if host not in hosts and _name(host) not in self._hosts:
                 raise HTTPException(
                     403,
                     f"This server has no tokens, so pages of other sites may not use it, and {origin[:128]!r} is one"
@@ -53,6 +53,14 @@ class BrowserCheck:
 
     def _known(self, name: str) -> bool:
         return name in self._hosts or name == "localhost" or name.endswith(".localhost") or _is_address(name)
+
+
+def _host_of(origin: str) -> str:
+    """The host and port of an origin; nothing for one that is no URL."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _name(host: str) -> str:

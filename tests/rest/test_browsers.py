@@ -60,6 +60,7 @@ def test_one_foreign_host_among_two_is_enough() -> None:
         ("http://10.6.6.6", 403),
         ("https://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
         ("", 403),
     ],
 )
