@@ -13,6 +13,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import MissingFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.format.updates.create import create_updates
+from iceberg_hms.rest.access import protected
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.security.callers import callers
 
@@ -207,6 +208,14 @@ def test_a_removal_in_another_case_needs_the_admin_scope(
     removal = commit({"action": "REMOVE-PROPERTIES", "removals": [*CHANGED]})
     assert error_of(as_caller("writer")("POST", ORDERS, removal))[0] == 403
     assert properties_of(catalog) == CHANGED
+
+
+def test_a_removal_of_what_a_table_lacks_removes_nothing_that_is_set_meanwhile() -> None:
+    for field in ("removals", "removed"):
+        sent = [{"action": "remove-properties", field: ["iceberg-hms.exclusive", "a"]}]
+        [kept] = protected.without_unchanged(sent, {})
+        assert kept["removals"] == ["a"]
+        assert protected.without_unchanged(sent, {"iceberg-hms.exclusive": "false"}) == sent
 
 
 @pytest.mark.parametrize("key", CHANGED)

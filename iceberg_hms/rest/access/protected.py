@@ -75,10 +75,13 @@ def changed_by(updates: Sequence[Mapping[str, Any]], current: Mapping[str, str])
 
 
 def without_unchanged(updates: Sequence[Mapping[str, Any]], current: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """The updates without values that the table has already: when they are committed, it may have others, which they
-    must not set back."""
+    """The updates without values that the table has already, and without removals of what it lacks: when they are
+    committed, it may have others, which they must not set back."""
     kept = []
     for update in updates:
+        lacking = {key for key in _LOCKING if key in _removed(update) and key not in current}
+        if lacking:
+            update = {**update, "removals": [key for key in _removed(update) if key not in lacking]}
         same = [key for key, value in _set(update).items() if key in _VALUES and _is_same(key, value, current)]
         if same:
             update = {**update, "updates": {key: value for key, value in _set(update).items() if key not in same}}
