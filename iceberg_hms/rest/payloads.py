@@ -290,8 +290,8 @@ class UpdateProperties:
 
 
 def _in_lower_case(source: dict[str, Any], name: str) -> dict[str, Any]:
-    """Iceberg's parsers fold the case of what kind of update or requirement it is (MetadataUpdateParser); whoever asks
-    for the kind here must find the same."""
+    """With its kind in lower case, as Iceberg's parsers read it (MetadataUpdateParser): every check of a kind must find
+    the same."""
     kind = source.get(name)
     return source if not isinstance(kind, str) or kind.islower() else {**source, name: kind.lower()}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from iceberg_hms.rest.access.tokens import (
 from tests.cli.fakes import run
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.callers import ByHand, run_here, write_private, write_tokens
+from tests.security.raw import eventually
 
 
 def caller_of(access: TokenFile, token: str | None) -> str:
@@ -126,32 +126,29 @@ def test_a_file_that_is_good_again_counts_at_once_though_nothing_of_it_changed(t
 def test_a_file_whose_disk_does_not_answer_keeps_its_tokens_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, clock, answers = tmp_path / "tokens", ByHand(), threading.Event()
+    """A pipe stands for it, in which nobody writes anything."""
+    file, clock = tmp_path / "tokens", ByHand()
     token = write_tokens(file, {"etl": "write[sales]"})["etl"]
-    access = TokenFile(file, clock)
-    stat = tokens_module._stamp
-
-    def hang(path: Path) -> tuple[int, ...]:
-        answers.wait(60)
-        return stat(path)
-
-    monkeypatch.setattr(tokens_module, "_stamp", hang)
+    access, good = TokenFile(file, clock), file.rename(tmp_path / "good")
+    os.mkfifo(file, 0o600)
     monkeypatch.setattr(tokens_module, "LOOK_SECONDS", 0.01)
-
-    async def scene() -> list[str]:
-        found = []
-        for seconds in (CHECK_SECONDS, KEPT_SECONDS - 1, 1):
-            clock.seconds += seconds
-            with suppress(NotAuthenticated):
-                found.append((await access.identify(token, nobody_runs)).name)
-        answers.set()
-        # It has one thread, which ends the look first.
-        await asyncio.wrap_future(access._thread.submit(lambda: None))
-        return found
-
-    assert asyncio.run(scene()) == ["etl", "etl"]
     clock.seconds += CHECK_SECONDS
     assert caller_of(access, token) == "etl"
+    writer = os.open(file, os.O_WRONLY)
+    try:
+        clock.seconds += KEPT_SECONDS - 1
+        assert caller_of(access, token) == "etl"
+        clock.seconds += 1
+        assert caller_of(access, token) == "-"
+    finally:
+        good.rename(file)
+        os.close(writer)
+
+    def later() -> str:
+        clock.seconds += CHECK_SECONDS
+        return caller_of(access, token)
+
+    assert eventually(lambda: later() == "etl")
 
 
 async def nobody_runs(_: Callable[[], Result]) -> Result:
