@@ -62,10 +62,10 @@ DRIVERS: tuple[Mutant, ...] = (
         "take-an-address-for-one-server",
         "each connection is proved on its own: servers of several versions may be behind one address",
         _SWAP,
-        "        if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):\n",
+        "        is_view = table.tableType == VIRTUAL_VIEW\n",
         "        if self._pool.cas_support.of(client.uri, namespace) is CompareAndSwap.ATOMIC:\n"
         "            client.cas_support.learn(namespace, CompareAndSwap.ATOMIC)\n"
-        "        if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):\n",
+        "        is_view = table.tableType == VIRTUAL_VIEW\n",
         scenario="balanced-ignored",
     ),
     Mutant(

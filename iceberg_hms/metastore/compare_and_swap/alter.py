@@ -15,6 +15,8 @@ from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
 
 #: The HMS parameter that every swap compares: where the table's current metadata file is.
 METADATA_LOCATION: Final = "metadata_location"
+#: The type of a view's row.
+VIRTUAL_VIEW: Final = "VIRTUAL_VIEW"
 #: In parameters and in an alter's environment: the metastore must not list the table's folder for statistics.
 DO_NOT_UPDATE_STATS: Final = "DO_NOT_UPDATE_STATS"
 

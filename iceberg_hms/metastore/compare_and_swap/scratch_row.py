@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
+from iceberg_hms.metastore.compare_and_swap.alter import VIRTUAL_VIEW
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
@@ -133,7 +134,7 @@ def _scratch_row(name: TableName) -> Any:
         dbName=name.namespace,
         tableName=name.name,
         owner="iceberg-hms",
-        tableType="VIRTUAL_VIEW",
+        tableType=VIRTUAL_VIEW,
         viewOriginalText="select 1",
         viewExpandedText="select 1",
         partitionKeys=[],

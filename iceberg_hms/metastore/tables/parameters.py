@@ -21,6 +21,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
+from iceberg_hms.metastore.compare_and_swap.alter import VIRTUAL_VIEW as VIRTUAL_VIEW
 from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX, VALUE_MAX, fits, is_key
 from iceberg_hms.metastore.tables.view_text import set_spark_parameters
 
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
 ICEBERG_VIEW = "ICEBERG-VIEW"
-VIRTUAL_VIEW = "VIRTUAL_VIEW"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
 #: The table's UUID, as Java writes it too. PyIceberg and Trino make rows without it.
 UUID = "uuid"

@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName
 from iceberg_hms.errors import CompareAndSwapUnproven, MetastoreUnavailable, NoSuchTable
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY, VIRTUAL_VIEW
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.cas_support import BROKEN_SECONDS, CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -86,6 +86,29 @@ def test_the_probe_expects_a_parameter_that_the_row_never_has(hms: Recording, sw
     odd = Pointer(NAME, "m0", None, {**base.parameters, PROBE_KEY: "absent"}, base.table)
     assert swaps.alter(odd, table) == Swapped()
     assert hms.expected == [(f"{PROBE_KEY}--", "absent"), TRUE]
+
+
+@pytest.mark.parametrize("require_cas", [False, True])
+def test_no_probe_of_a_view_is_sent_which_a_server_would_carry_out(
+    require_cas: bool, hms: Recording, swaps: SwapSender, base: Pointer
+) -> None:
+    """One that ignores what it is to expect lets the partition keys of a view change. Sent again after a lost reply, as
+    probes are, it would overwrite what others have committed meanwhile."""
+    hms.compare_and_swap = "ignored"
+    hms.tables["db", "t"].tableType = VIRTUAL_VIEW
+    view = moved_to(base, "m1")
+    view.tableType = VIRTUAL_VIEW
+    if require_cas:
+        with pytest.raises(CompareAndSwapUnproven):
+            swaps.alter(base, view, require_cas=True)
+        assert location(hms) == "m0"
+        return
+    sent = hms.expected.copy
+    hms.misbehave[ALTER] += [None, DropAfter()]
+    assert is_unanswered(swaps.alter(base, view), atomic=False)
+    assert location(hms) == "m1"
+    assert sent().count(TRUE) == 1
+    assert not hms.tables["db", "t"].partitionKeys
 
 
 @pytest.mark.parametrize("error", [MetaException("Permission denied: eve"), MetaException("deadlock"), BROKEN_SQL])
