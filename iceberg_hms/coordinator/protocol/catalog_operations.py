@@ -112,7 +112,7 @@ class CatalogOperations:
         """
 
         def sharing(metadata: TableMetadata) -> Sequence[Pointer]:
-            refuse_shared_paths(self._ports, name, metadata.location, _paths(None, metadata))
+            refuse_shared_paths(self._ports, name, metadata.location, _paths(metadata))
             if folder_is_free:
                 return ()
             found = tables_sharing(self._ports, name, metadata.location, root=root)
@@ -239,7 +239,7 @@ class CatalogOperations:
             look = partial(is_known_to_be_free, self._ports, name, metadata.location, hive=HiveRows.UNREAD, root=root)
             if taken is None or not same_folder(taken.location, metadata.location):
                 look()
-            refuse_shared_paths(self._ports, name, metadata.location, _paths(None, metadata))
+            refuse_shared_paths(self._ports, name, metadata.location, _paths(metadata))
             return self._register(name, location, metadata, taken, owner, wait_seconds, look)
 
         if not overwrite:
@@ -400,9 +400,9 @@ class CatalogOperations:
         return report
 
 
-def _paths(base: TableMetadata | None, new: TableMetadata) -> list[str]:
-    """The folders that the properties of new metadata name, and those of `base` do not."""
-    return [path for _, path in new_paths({} if base is None else base.properties, new.properties)]
+def _paths(metadata: TableMetadata) -> list[str]:
+    """The folders that its properties name."""
+    return [path for _, path in new_paths({}, metadata.properties)]
 
 
 def _report(
