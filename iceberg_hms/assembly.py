@@ -142,7 +142,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         agent_info=agent_info,
         user=settings.user,
         host=socket.gethostname(),
-        all_atomic=pool.cas_support.all_atomic,
+        may_overwrite=pool.cas_support.may_overwrite,
         swap_seconds=settings.unanswered_swap_timeout_ms / 1000,
     )
 

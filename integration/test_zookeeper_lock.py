@@ -29,7 +29,8 @@ WAIT = 60.0
 
 
 class Writer:
-    """A lock with a session of its own, as a process has it. atomic: every metastore is proven to be."""
+    """A lock with a session of its own, as a process has it. may_overwrite: whether it knows of a metastore that
+    does not compare and swap atomically."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Writer:
         timeout_ms: int = SHORTEST_MS,
         connect_timeout_ms: int = 30_000,
         *,
-        atomic: bool = False,
+        may_overwrite: bool = True,
         swap_seconds: float = 600.0,
     ) -> None:
         self.session = ZooKeeperSession(hosts, RUNTIME, timeout_ms=timeout_ms, connect_timeout_ms=connect_timeout_ms)
@@ -47,7 +48,7 @@ class Writer:
             agent_info=agent_info,
             user="ann",
             host="h1",
-            all_atomic=lambda _: atomic,
+            may_overwrite=lambda _: may_overwrite,
             swap_seconds=swap_seconds,
         )
 
@@ -92,14 +93,14 @@ def test_the_lease_is_what_the_server_grants_and_not_what_was_asked_for(writers:
         held.release()
 
 
-@pytest.mark.parametrize(("atomic", "seconds"), [(True, 0.0), (False, 3.0)], ids=["atomic", "not atomic"])
+@pytest.mark.parametrize(("may_overwrite", "seconds"), [(False, 0.0), (True, 3.0)], ids=["atomic", "not atomic"])
 def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
-    atomic: bool, seconds: float, writers: Any
+    may_overwrite: bool, seconds: float, writers: Any
 ) -> None:
     """At once; or, where compare-and-swap does not protect the table from the holder's last swap, after that swap's
     time."""
     name = TableName("expiry", f"t{seconds:.0f}")
-    holder, other = (writers(atomic=atomic, swap_seconds=seconds) for _ in range(2))
+    holder, other = writers(may_overwrite=may_overwrite, swap_seconds=seconds), writers(may_overwrite=False)
     held = holder.acquire(name)
     held.ensure_held()
     expire(holder.session)

@@ -115,6 +115,7 @@ class Schedule:
             waits=scenario.waits,
             proven=scenario.proven,
             balanced=scenario.balanced,
+            own_servers=scenario.own_servers,
             latest=scenario.latest,
             present=lambda attempt: self.checker.has(attempt),
         )

@@ -8,7 +8,6 @@ and it waits without end while no server is reachable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from iceberg_hms.clock import ClockReading
@@ -30,7 +29,7 @@ _WAKE_CHECK_SECONDS = 0.25
 class LockAttempt:
     """data: the content of our node. deadline: `Runtime.now()` when we give up. closed: set when all waiters must give
     up.
-    all_atomic, swap_seconds: as `ZooKeeperHeldLock`."""
+    swap_seconds: as `ZooKeeperHeldLock`."""
 
     def __init__(
         self,
@@ -41,7 +40,6 @@ class LockAttempt:
         deadline: float,
         closed: ThreadEvent,
         *,
-        all_atomic: Callable[[], bool],
         swap_seconds: float,
     ) -> None:
         self._session = session
@@ -51,7 +49,6 @@ class LockAttempt:
         self._data = data
         self._deadline = deadline
         self._closed = closed
-        self._all_atomic = all_atomic
         self._swap_seconds = swap_seconds
         #: Swap marker that another writer left -> when it was last read.
         self._waited_since: dict[str, ClockReading] = {}
@@ -127,15 +124,15 @@ class LockAttempt:
         """Whether a swap is over that was sent under a lock whose session ended before it was released: only its writer
         removes the marker.
 
-        A swap that is not atomic gets its full time. Waiters count that time and keep it in the marker, since one may
-        leave and another continue."""
+        It gets its full time: its writer may have sent it to a server that our process does not know. Waiters count
+        that time and keep it in the marker, since one may leave and another continue."""
         path, since = f"{self._folder}/{left}", self._waited_since.pop(left, None)
         node = self._session.read(path)
         if node is None:
             return True
         marker, now = Swapping.read(node.data, self._swap_seconds), self._runtime.read_clocks()
         waited = marker.waited + (0.0 if since is None else now.min_seconds_since(since))
-        if waited >= marker.seconds or (self._all_atomic() and not marker.blind):
+        if waited >= marker.seconds:
             logger.warning("%s: the swap that its writer sent before its session ended can no longer be made", path)
             self._session.delete(path)
             return True

@@ -25,8 +25,8 @@ class ZooKeeperHeldLock:
     """coordinator.ports.HeldLock on one node.
 
     sent: when the last write of it was sent. on_release: called once, after `release` or `let_expire`.
-    all_atomic: whether every metastore is proven to compare and swap atomically. swap_seconds: how long after its
-    writer's session ended a swap may still be made.
+    may_overwrite: whether a metastore server of this process is known not to compare and swap atomically.
+    swap_seconds: how long after its writer's session ended a swap may still be made.
     """
 
     row: Pointer | None = None
@@ -41,14 +41,14 @@ class ZooKeeperHeldLock:
         *,
         sent: ClockReading,
         on_release: Callable[[], None],
-        all_atomic: Callable[[], bool],
+        may_overwrite: Callable[[], bool],
         swap_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
         self._node = node
         self._on_release = on_release
-        self._all_atomic = all_atomic
+        self._may_overwrite = may_overwrite
         self._swap_seconds = swap_seconds
         self._lease_seconds = session.lease_seconds
         self._mutex = runtime.mutex()
@@ -79,8 +79,8 @@ class ZooKeeperHeldLock:
         return self._cover.seconds_since_renewal()
 
     def ensure_held(self, *, blind: bool = False) -> None:
-        """As the port says. Before a swap that may not be atomic, a marker in ZooKeeper says so, which outlives our
-        session. Without a marker swaps are `require_cas`, since one may still meet a server that is not atomic."""
+        """As the port says. Before a swap that may overwrite later commits, a marker in ZooKeeper says so, which
+        outlives our session. Without a marker swaps are `require_cas`."""
         self.seconds_since_renewal()
         state = self._session.state
         if state is not SessionState.CONNECTED:
@@ -89,14 +89,14 @@ class ZooKeeperHeldLock:
             renew_if_half_expired(self)
         except LockUnavailable as error:
             raise LockLost(f"{self._node} could not be renewed: {error.message}") from error
-        if not self._is_marked and (blind or not self._all_atomic()):
-            self._mark(blind)
+        if not self._is_marked and (blind or self._may_overwrite()):
+            self._mark()
         self.require_cas = not self._is_marked
 
-    def _mark(self, blind: bool) -> None:
+    def _mark(self) -> None:
         self._may_be_marked = True
         try:
-            self._session.mark(self._node.marker, Swapping(self._swap_seconds, blind).in_content(self._node.data))
+            self._session.mark(self._node.marker, Swapping(self._swap_seconds).in_content(self._node.data))
         except LockUnavailable as error:
             raise LockLost(f"{self._node} could not be marked before a swap: {error.message}") from error
         self._is_marked = True

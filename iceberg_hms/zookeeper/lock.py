@@ -20,7 +20,7 @@ class ZooKeeperTableLock:
     """coordinator.ports.TableLock in ZooKeeper.
 
     agent_info: the text that says who we are, from a request; raises InvalidInput for a malformed one.
-    all_atomic: as `ZooKeeperHeldLock`, for a database. swap_seconds: as there.
+    may_overwrite: as `ZooKeeperHeldLock`, for a database. swap_seconds: as there.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ZooKeeperTableLock:
         agent_info: Callable[[str], str],
         user: str,
         host: str,
-        all_atomic: Callable[[str], bool],
+        may_overwrite: Callable[[str], bool],
         swap_seconds: float,
     ) -> None:
         self._session = session
@@ -39,7 +39,7 @@ class ZooKeeperTableLock:
         self._agent_info = agent_info
         self._user = user
         self._host = host
-        self._all_atomic = all_atomic
+        self._may_overwrite = may_overwrite
         self._swap_seconds = swap_seconds
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
@@ -58,10 +58,6 @@ class ZooKeeperTableLock:
         if self._closed.is_set():
             raise LockUnavailable("The catalog is closed", next_step="connect again")
         deadline = self._runtime.now() + wait_seconds
-
-        def all_atomic() -> bool:
-            return self._all_atomic(name.namespace)
-
         attempt = LockAttempt(
             self._session,
             self._runtime,
@@ -69,13 +65,12 @@ class ZooKeeperTableLock:
             data,
             deadline,
             self._closed,
-            all_atomic=all_atomic,
             swap_seconds=self._swap_seconds,
         )
         held = None
         self._count(1)
         try:
-            held = self._held(attempt, all_atomic)
+            held = self._held(attempt, name.namespace)
         except LockNotAcquired as error:
             if self._closed.is_set():
                 raise
@@ -109,7 +104,7 @@ class ZooKeeperTableLock:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._session.close()
 
-    def _held(self, attempt: LockAttempt, all_atomic: Callable[[], bool]) -> ZooKeeperHeldLock:
+    def _held(self, attempt: LockAttempt, namespace: str) -> ZooKeeperHeldLock:
         node, sent = attempt.run()
         held = ZooKeeperHeldLock(
             self._session,
@@ -117,7 +112,7 @@ class ZooKeeperTableLock:
             node,
             sent=sent,
             on_release=lambda: self._count(-1),
-            all_atomic=all_atomic,
+            may_overwrite=lambda: self._may_overwrite(namespace),
             swap_seconds=self._swap_seconds,
         )
         held.start()

@@ -7,9 +7,9 @@
 ZooKeeper gives the number; the lowest has the lock. The text before it says whose node it is, so that its owner finds a
 node whose creation was not answered, as in Curator ("protection").
 
-The second is the swap marker. The holder makes it before a swap that only the lock protects, and removes it with the
-lock. Unlike the first it outlives its session: a marker alone says that its writer's session ended before the swap was
-settled.
+The second is the swap marker. The holder makes it before a swap that may overwrite later commits, and removes it with
+the lock. Unlike the first it outlives its session: a marker alone says that its writer's session ended before the swap
+was settled.
 """
 
 from __future__ import annotations
@@ -84,17 +84,16 @@ class OwnNode:
 class Swapping:
     """A swap marker: a swap may be under way.
 
-    seconds: how long it may still be made after its writer's session ended. blind: it carries no expected value, so no
-    server refuses it. waited: seconds that later writers have waited for it.
+    seconds: how long it may still be made after its writer's session ended. waited: seconds that later writers have
+    waited for it.
     """
 
     seconds: float
-    blind: bool
     waited: float = 0.0
 
     def in_content(self, data: bytes) -> bytes:
         """The content of the marker: this, and who made the node, from the node's own content."""
-        marker = {**_parsed(data), "seconds": self.seconds, "blind": self.blind, "waited": self.waited}
+        marker = {**_parsed(data), "seconds": self.seconds, "waited": self.waited}
         return orjson.dumps(marker)
 
     @classmethod
@@ -104,7 +103,6 @@ class Swapping:
         seconds, waited = found.get("seconds"), found.get("waited")
         return cls(
             float(seconds) if isinstance(seconds, int | float) else default_seconds,
-            found.get("blind") is not False,
             float(waited) if isinstance(waited, int | float) else 0.0,
         )
 

@@ -56,7 +56,8 @@ class Scenario:
     latest: the longest delay of a late change, in seconds.
     proven: how likely a process knows from an earlier commit that a server is atomic.
     swap_support, reaper, lease_seconds: of the metastore. other_servers: the swap support of its further servers.
-    balanced: all of them are behind one address.
+    balanced: all of them are behind one address. own_servers: each of our processes has one of them alone,
+    mostly the first.
     live_locks_kept: no lock may be removed from a process that lives and has not slept.
     properties: of the table; namespace: of its database.
     settings: of our processes, by attribute, where they are not the defaults.
@@ -98,6 +99,7 @@ class Scenario:
     swap_support: SwapSupport = SwapSupport.ATOMIC
     other_servers: tuple[SwapSupport, ...] = ()
     balanced: bool = False
+    own_servers: bool = False
     reaper: bool = True
     lease_seconds: float = 60.0
     live_locks_kept: bool = False

@@ -42,6 +42,8 @@ from simulation.world.storage import SimulatedFiles, SimulatedManifests, Storage
 from simulation.world.zookeeper_client import SimulatedZooKeeperClient
 
 TABLE = TableName(DATABASE, "t")
+#: How likely a process that has one server alone has the first.
+_FIRST_SERVER = 0.75
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Cluster:
     without_locks: the address of one whose lock API is broken. pids: of new processes.
     ensemble: None where no ZooKeeper is configured. lock: the setting of that name.
     waits: how long clients wait, one of these. proven: how likely a process knows that a server is atomic.
-    balanced: see `Network`.
+    balanced: see `Network`. own_servers: each process has one of the servers alone, mostly the first.
     latest: the longest delay of a late change, in seconds. foreign: the processes without a coordinator.
     present: whether an attempt is in a table now; for the checks alone.
     """
@@ -73,6 +75,7 @@ class Cluster:
     waits: Sequence[float]
     proven: float
     balanced: bool
+    own_servers: bool
     latest: float
     present: Callable[[WriteAttempt], bool]
     foreign: set[str] = field(default_factory=set)
@@ -92,11 +95,19 @@ class ClusterNode:
         self.random = cluster.random.fork(name)
         self.runtime = SimulatedRuntime(cluster.scheduler, self.process, self.random.fork("runtime"))
         self.identity = ProcessIdentity(next(cluster.pids))
-        self.settings = (
-            replace(cluster.settings, metastore_uri=cluster.without_locks) if without_lock_api else cluster.settings
-        )
+        self.settings = replace(cluster.settings, metastore_uri=self._uris(without_lock_api=without_lock_api))
         self.files = SimulatedFiles(cluster.storage, cluster.wire, self.process)
         self._proven = self.random.chance(cluster.proven)
+
+    def _uris(self, *, without_lock_api: bool) -> str:
+        """The servers that this process knows."""
+        if without_lock_api:
+            return self.cluster.without_locks
+        if self.cluster.own_servers:
+            first, *others = self.cluster.settings.metastore_uris
+            random = self.random.fork("server")
+            return first if random.chance(_FIRST_SERVER) else random.pick(others)
+        return self.cluster.settings.metastore_uri
 
     def network(self, *, swift: bool = False) -> Network:
         """How this process reaches the metastore. swift: see `Network`."""
@@ -288,6 +299,6 @@ class ClusterNode:
             agent_info=lambda request: request,
             user="simulated",
             host=self.process.name,
-            all_atomic=lambda namespace: self.pool.cas_support.all_atomic(namespace),
+            may_overwrite=lambda namespace: self.pool.cas_support.may_overwrite(namespace),
             swap_seconds=self.cluster.settings.unanswered_swap_timeout_ms / 1000,
         )

@@ -67,8 +67,8 @@ class RowChange:
     location: None if it was dropped. replaced: the metadata location before, None for a new row.
     expected: the value that the alter compared, None for a blind one. renamed_from: its old name, if it was renamed.
     slept_past_lease: its writer held the lock when it sent the change, and then slept past the lease.
-    replaced_unseen: no writer could know of the replaced location, because it came from an in-doubt COMMIT or from a
-    writer that slept past its lease.
+    replaced_unseen: no writer could know of the replaced location, because it came from an in-doubt COMMIT, from a late
+    alter that compared atomically beside servers that do not, or from a writer that slept past its lease.
     """
 
     table: TableName
@@ -206,6 +206,10 @@ class Metastore:
             self._notify(name, None, self.rows.pop(name), None, process)
 
         self._commit(remove, name)
+
+    def landed_unseen(self, location: str) -> None:
+        """Note that an alter set a table's location when its writer had long gone."""
+        self._unseen.add(location)
 
     def wait_for_rows(self, *names: TableName) -> None:
         """Wait until no in-doubt transaction has one of these rows. Raises a server's lock timeout."""

@@ -154,7 +154,7 @@ class SimulatedMetastoreClient(MetastoreClient):
                 wire.pause_before_removal(process, what)
         is_late_at_times = weight == HEAVY and not network.swift
         if is_late_at_times and wire.strikes("late_changes", weight):
-            return self._send_late(method, what, effect)
+            return self._send_late(method, what, lambda: self._carry_out_late(arguments, effect))
         if is_late_at_times and wire.strikes("refusals", weight):
             failure = MetaException("Permission denied: the swap is refused")
             wire.note(process, what, failure)
@@ -291,6 +291,16 @@ class SimulatedMetastoreClient(MetastoreClient):
         if self.on_overdue is not None:
             self.on_overdue()
         return answered.wait(seconds - ordinary)
+
+    def _carry_out_late(self, arguments: dict[str, Any], effect: Callable[[], Any]) -> Any:
+        """What compares atomically overwrites nothing, so its writer does not keep others from the table until it
+        arrives. Where a server does not compare, another may overwrite it then, and nobody was acknowledged it."""
+        answer = effect()
+        row, servers = arguments.get("new_tbl"), self._network.servers.values()
+        is_atomic = _expected(arguments) is not None and self._server.swap_support is SwapSupport.ATOMIC
+        if row is not None and is_atomic and any(each.swap_support is not SwapSupport.ATOMIC for each in servers):
+            self._server.metastore.landed_unseen(row.parameters[METADATA_LOCATION])
+        return answer
 
     def _send_late(self, method: str, what: str, effect: Callable[[], Any]) -> Any:
         """A change that the server carries out late. Its caller waits until its own timeout, or until its connection

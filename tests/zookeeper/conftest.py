@@ -18,12 +18,13 @@ MOVE_SECONDS = 600.0
 
 
 class Writer:
-    """A lock with a session of its own, as a process has it. all_atomic: what it knows of the metastores."""
+    """A lock with a session of its own, as a process has it. may_overwrite: whether it knows of
+    a metastore that does not compare and swap atomically."""
 
     def __init__(
-        self, ensemble: Ensemble, lease_seconds: float = 30.0, clock: Any = None, all_atomic: bool = False
+        self, ensemble: Ensemble, lease_seconds: float = 30.0, clock: Any = None, may_overwrite: bool = True
     ) -> None:
-        self.all_atomic = all_atomic
+        self.may_overwrite = may_overwrite
         self.session = MemorySession(ensemble, lease_seconds)
         self.runtime = ThreadRuntime(clock or SystemClock())
         self.lock = ZooKeeperTableLock(
@@ -32,7 +33,7 @@ class Writer:
             agent_info=agent_info,
             user="ann",
             host="h1",
-            all_atomic=lambda _: self.all_atomic,
+            may_overwrite=lambda _: self.may_overwrite,
             swap_seconds=MOVE_SECONDS,
         )
 

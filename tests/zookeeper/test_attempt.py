@@ -22,7 +22,6 @@ def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Lock
         b"{}",
         deadline,
         closed or runtime.event(),
-        all_atomic=lambda: writer.all_atomic,
         swap_seconds=600.0,
     )
 
@@ -160,30 +159,18 @@ def test_no_connection_is_an_error_at_once(writers: Any) -> None:
         attempt(writer, wait_seconds=60).run()
 
 
-def left_by_a_dead_writer(writers: Any, *, blind: bool = False) -> None:
+@pytest.mark.parametrize("may_overwrite", [True, False])
+def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(
+    may_overwrite: bool, writers: Any, ensemble: Ensemble
+) -> None:
+    """whatever the follower knows of the metastores: the writer may have sent its swap to another"""
     dead = writers()
-    held = dead.acquire()
-    held.ensure_held(blind=blind)
+    dead.acquire().ensure_held()
     dead.session.close()
-
-
-def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(writers: Any, ensemble: Ensemble) -> None:
-    left_by_a_dead_writer(writers)
-    impatient = attempt(writers(), wait_seconds=0.2)
+    impatient = attempt(writers(may_overwrite=may_overwrite), wait_seconds=0.2)
     with pytest.raises(LockNotAcquired):
         impatient.run()
     impatient.withdraw()
     [marker] = [path for path in ensemble.nodes if path.endswith("-swapping")]
     ensemble.remove(marker)
     attempt(writers(), wait_seconds=5).run()
-
-
-@pytest.mark.parametrize("blind", [False, True])
-def test_where_all_servers_are_atomic_a_follower_waits_only_for_a_blind_swap(blind: bool, writers: Any) -> None:
-    left_by_a_dead_writer(writers, blind=blind)
-    follower = attempt(writers(all_atomic=True), wait_seconds=0.2)
-    if blind:
-        with pytest.raises(LockNotAcquired):
-            follower.run()
-    else:
-        follower.run()

@@ -44,7 +44,7 @@ def take(writer: Any, on_release: Callable[[], object] = bool) -> ZooKeeperHeldL
         node,
         sent=writer.runtime.read_clocks(),
         on_release=on_release,
-        all_atomic=lambda: writer.all_atomic,
+        may_overwrite=lambda: writer.may_overwrite,
         swap_seconds=600.0,
     )
 
@@ -310,10 +310,10 @@ def test_the_mark_outlives_the_session_of_its_writer_until_the_writer_takes_it_b
 
 
 @pytest.mark.parametrize("blind", [False, True])
-def test_where_all_servers_are_atomic_only_what_is_blind_is_marked(
+def test_where_no_server_is_known_to_overwrite_only_what_is_blind_is_marked(
     blind: bool, writers: Any, ensemble: Ensemble
 ) -> None:
-    held = take(writers(all_atomic=True))
+    held = take(writers(may_overwrite=False))
     held.ensure_held(blind=blind)
     assert len(marker(ensemble)) == blind
     assert held.require_cas is not blind
@@ -322,11 +322,11 @@ def test_where_all_servers_are_atomic_only_what_is_blind_is_marked(
 
 def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any, ensemble: Ensemble) -> None:
     """The swap may meet a connection that is not, after it was decided that nothing need be said."""
-    writer = writers(all_atomic=True)
+    writer = writers(may_overwrite=False)
     held = take(writer)
     held.ensure_held()
     assert (held.require_cas, marker(ensemble)) == (True, [])
-    writer.all_atomic = False
+    writer.may_overwrite = True
     assert held.require_cas
     held.ensure_held()
     assert (held.require_cas, len(marker(ensemble))) == (False, 1)
@@ -336,7 +336,6 @@ def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any,
 def test_a_lock_that_is_released_while_a_swap_is_marked_leaves_no_marker(writers: Any, ensemble: Ensemble) -> None:
     """its last caller leaves just before the marker is made"""
     writer = writers()
-    writer.all_atomic = False
     held = take(writer)
     mark = writer.session.mark
 

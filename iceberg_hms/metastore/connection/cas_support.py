@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -108,13 +108,8 @@ class PoolCasSupport:
     """
 
     def __init__(
-        self,
-        uris: Sequence[str],
-        now: Callable[[], float] = SYSTEM_CLOCK.monotonic,
-        *,
-        databases_max: int = DATABASES_MAX,
+        self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic, *, databases_max: int = DATABASES_MAX
     ) -> None:
-        self._uris = tuple(uris)
         self._now = now
         self._databases_max = databases_max
         self._mutex = threading.Lock()
@@ -135,11 +130,9 @@ class PoolCasSupport:
         """What is known of an address, for a database."""
         return self._unexpired(namespace).get(uri, CompareAndSwap.UNKNOWN)
 
-    def all_atomic(self, namespace: str) -> bool:
-        """Whether every address of the list was proved atomic for a database, and no connection to any of them was
-        found to be anything else."""
-        known = self._unexpired(namespace)
-        return set(self._uris) <= set(known) and set(known.values()) <= {CompareAndSwap.ATOMIC}
+    def may_overwrite(self, namespace: str) -> bool:
+        """Whether a connection was found to be anything but atomic for a database (`SwapProtection.BLIND`)."""
+        return self.protection(namespace) is SwapProtection.BLIND
 
     def protection(self, namespace: str) -> SwapProtection:
         """What protects a database's tables from a swap of this process, as far as it knows now.

@@ -90,7 +90,7 @@ class ClientPool:
         for uri in uris:
             parse_uri(uri)
         self.uris = tuple(uris)
-        self.cas_support = PoolCasSupport(self.uris, now)
+        self.cas_support = PoolCasSupport(now)
         self._size = size
         self._connect_timeout_ms = connect_timeout_ms
         self._socket_timeout_ms = socket_timeout_ms

@@ -29,14 +29,14 @@ def time() -> Time:
 
 
 def pool_that_learned(*proofs: tuple[str, CompareAndSwap], time: Time | None = None) -> PoolCasSupport:
-    pool = PoolCasSupport([ONE, OTHER], (time or Time()).now)
+    pool = PoolCasSupport((time or Time()).now)
     for uri, each in proofs:
         pool.learn(uri, DB, each)
     return pool
 
 
 def said(support: PoolCasSupport, namespace: str = DB) -> tuple[SwapProtection, bool]:
-    return support.protection(namespace), support.all_atomic(namespace)
+    return support.protection(namespace), support.may_overwrite(namespace)
 
 
 def test_nothing_is_proved_at_first() -> None:
@@ -45,17 +45,17 @@ def test_nothing_is_proved_at_first() -> None:
     assert support.of(ONE, DB) is UNKNOWN
 
 
-def test_one_proved_connection_is_cas_and_the_list_is_atomic_when_each_is_proved() -> None:
+def test_one_proved_connection_is_cas() -> None:
     support = pool_that_learned((ONE, ATOMIC))
     assert said(support) == (SwapProtection.CAS, False)
     support.learn(OTHER, DB, ATOMIC)
-    assert said(support) == (SwapProtection.CAS, True)
+    assert said(support) == (SwapProtection.CAS, False)
 
 
 @pytest.mark.parametrize("each", [CompareAndSwap.CHECKED, CompareAndSwap.IGNORED, BROKEN])
 def test_an_address_that_was_not_atomic_once_stays_so_and_makes_its_database_blind(each: CompareAndSwap) -> None:
     support = pool_that_learned((ONE, ATOMIC), (OTHER, ATOMIC), (ONE, each))
-    assert said(support) == (SwapProtection.BLIND, False)
+    assert said(support) == (SwapProtection.BLIND, True)
     support.learn(ONE, DB, ATOMIC)
     assert support.of(ONE, DB) is each
     assert support.protection(DB) is SwapProtection.BLIND
@@ -65,8 +65,8 @@ def test_each_database_is_proved_on_its_own() -> None:
     support = pool_that_learned((ONE, ATOMIC), (OTHER, ATOMIC))
     assert said(support, "elsewhere") == (SwapProtection.UNPROVEN, False)
     support.learn(ONE, "elsewhere", CompareAndSwap.IGNORED)
-    assert said(support, "elsewhere") == (SwapProtection.BLIND, False)
-    assert said(support) == (SwapProtection.CAS, True)
+    assert said(support, "elsewhere") == (SwapProtection.BLIND, True)
+    assert said(support) == (SwapProtection.CAS, False)
 
 
 def test_broken_expires_some_time_after_it_was_last_connection(time: Time) -> None:
@@ -78,8 +78,6 @@ def test_broken_expires_some_time_after_it_was_last_connection(time: Time) -> No
     assert support.protection(DB) is SwapProtection.BLIND
     time.late += 1
     assert said(support) == (SwapProtection.CAS, False)
-    support.learn(ONE, DB, ATOMIC)
-    assert said(support) == (SwapProtection.CAS, True)
 
 
 def test_what_a_server_ignores_does_not_expire_with_what_its_database_failed(time: Time) -> None:
@@ -102,7 +100,7 @@ def test_a_connection_knows_for_each_database_its_support_and_whether_a_swap_suc
 
 
 def test_only_the_last_databases_are_remembered() -> None:
-    pool, connection = PoolCasSupport([ONE], databases_max=2), ConnectionCasSupport(databases_max=2)
+    pool, connection = PoolCasSupport(databases_max=2), ConnectionCasSupport(databases_max=2)
     for name in ("a", "b", "c"):
         pool.learn(ONE, name, ATOMIC)
         connection.learn(name, ATOMIC)

@@ -40,7 +40,7 @@ class Member:
             agent_info=lambda request: request,
             user="u",
             host=name,
-            all_atomic=lambda _: False,
+            may_overwrite=lambda _: True,
             swap_seconds=600.0,
         )
 
