@@ -218,7 +218,7 @@ class Schedule:
             ),
             *(Mover(self.cluster, f"mover{index + 1}") for index in range(scenario.movers)),
             *(ViewUser(self.cluster, f"v{index + 1}", scenario.changes) for index in range(scenario.view_users)),
-            *([LockOperator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
+            *(LockOperator(self.cluster, name, scenario.operator_actions) for name in self._operators()),
             *(Expirer(self.cluster, name) for name in self._expirers()),
             *(TableExpirer(self.cluster, name) for name in self._table_expirers()),
         ]
@@ -240,7 +240,16 @@ class Schedule:
 
     def _ours(self) -> list[str]:
         """The processes whose swaps must log the file that they replace."""
-        return [*(writer.node.process.name for writer in self._writers), *self.checker.expirers, "auditor", "operator"]
+        return [
+            *(writer.node.process.name for writer in self._writers),
+            *self.checker.expirers,
+            "auditor",
+            *self._operators(),
+        ]
+
+    def _operators(self) -> list[str]:
+        count = self.scenario.operators if self.scenario.operator_actions else 0
+        return [f"operator{index + 1}" for index in range(count)]
 
     def _expirers(self) -> list[str]:
         return [f"expirer{index + 1}" for index in range(self.scenario.expirers)]
@@ -359,7 +368,7 @@ class Schedule:
         cannot be reached, and after an answer that says that nobody knows the outcome, which may still be made."""
         faults = self.scenario.faults
         unreachable = faults.lost_requests or faults.partitions or faults.silences
-        if unreachable or "break" in self.scenario.operator_actions:
+        if unreachable or {"break", "outage"} & set(self.scenario.operator_actions):
             return ()
         nodes = [] if self.ensemble is None else self.ensemble.holders()
         left = (*(entry.process for entry in self.metastore.locks), *nodes)

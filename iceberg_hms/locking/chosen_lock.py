@@ -92,7 +92,7 @@ class ChosenTableLock:
             logger.info("The lock of %s is %s now, no longer %s", name, found, mode)
             held.release()
             mode = found
-        raise LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
+        raise _changed_too_often(name)
 
     def for_marking(self, mode: LockMode, *, force: bool = False) -> TableLock:
         """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
@@ -106,28 +106,49 @@ class ChosenTableLock:
 
         To mark a table ZOOKEEPER, the metastore's may be missing if the lock API is broken: this is how a table is
         moved away from it. To mark it HMS, ZooKeeper's may be missing if the table is not marked for it, or if
-        ZooKeeper is unreachable and the operator declares with `force` that no writer that uses it is alive."""
-        row = self._read(name)
-        parts: list[HeldLock] = []
-        try:
-            if mode is LockMode.ZOOKEEPER:
-                parts.append(self._take_zookeeper(name, deadline, request))
-            else:
-                parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
-            if mode is LockMode.HMS or self._hms_lock_works():
-                parts.append(self._take_hms(name, deadline, request, use))
-            elif not _is_marked(row):
-                self._wait_out_granted_locks(name, self._granted_lock_seconds(name.namespace))
-        except BaseException:
-            ChosenHeldLock(parts, mode).release()
-            raise
-        return ChosenHeldLock(parts, mode)
+        ZooKeeper is unreachable and the operator declares with `force` that no writer that uses it is alive.
 
-    def _take_to_leave_zookeeper(
-        self, name: TableName, row: Pointer | None, deadline: float, request: str, force: bool
+        Which locks are needed depends on the mark. So it is read again under them, as in `acquire`."""
+        for _ in range(MODE_CHANGES_MAX):
+            marked = _is_marked(self._read(name))
+            parts: list[HeldLock] = []
+            try:
+                if mode is LockMode.ZOOKEEPER:
+                    parts.append(self._take_zookeeper(name, deadline, request))
+                    parts += self._take_hms_to_leave_it(name, marked, deadline, request, use)
+                else:
+                    parts += self._take_zookeeper_to_leave_it(name, marked, deadline, request, force)
+                    parts.append(self._take_hms(name, deadline, request, use))
+                if _is_marked(self._read(name)) is marked:
+                    return ChosenHeldLock(parts, mode)
+            except BaseException:
+                ChosenHeldLock(parts, mode).release()
+                raise
+            ChosenHeldLock(parts, mode).release()
+        raise _changed_too_often(name)
+
+    def marking_seconds(self, name: TableName, mode: LockMode) -> float:
+        """How long `take_to_mark` waits, beside its waits for locks. Raises MetastoreError."""
+        if mode is not LockMode.ZOOKEEPER or self._hms_lock_works() or _is_marked(self._read(name)):
+            return 0.0
+        return self._granted_lock_seconds(name.namespace)
+
+    def _take_hms_to_leave_it(
+        self, name: TableName, marked: bool, deadline: float, request: str, use: LockUse
+    ) -> list[HeldLock]:
+        if not self._hms_lock_works():
+            if marked:
+                return []
+            self._wait_out_granted_locks(name, self._granted_lock_seconds(name.namespace))
+            if not self._hms_lock_works():
+                return []
+        return [self._take_hms(name, deadline, request, use)]
+
+    def _take_zookeeper_to_leave_it(
+        self, name: TableName, marked: bool, deadline: float, request: str, force: bool
     ) -> list[HeldLock]:
         try:
-            return [self._take_zookeeper(name, deadline, request)] if _is_marked(row) else []
+            return [self._take_zookeeper(name, deadline, request)] if marked else []
         except LockUnavailable as error:
             if not force:
                 step = (
@@ -149,6 +170,8 @@ class ChosenTableLock:
         if seconds > 0:
             logger.warning("Waiting %.0f s: a writer may still hold the metastore's lock of %s", seconds, name)
             self._runtime.sleep(seconds)
+            # It may work again, and then writers of an unmarked table take it.
+            self._broken_until = None
 
     def _read(self, name: TableName) -> Pointer | None:
         try:
@@ -236,6 +259,10 @@ class ChosenTableLock:
 
 def _is_marked(row: Pointer | None) -> bool:
     return row is not None and is_marked(row.parameters)
+
+
+def _changed_too_often(name: TableName) -> LockNotAcquired:
+    return LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
 
 
 class _MarkingLock:

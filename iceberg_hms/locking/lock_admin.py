@@ -110,7 +110,8 @@ class LockAdmin:
         """Choose which lock a table takes from now on, `hms` or `zookeeper`, by a commit that sets its property
         `iceberg-hms.lock`. With `zookeeper` the caller declares that all of the table's writers are ours: others do not
         know of it. That commit keeps out the writers of both modes. To change to `zookeeper` it takes the metastore's
-        lock unless the lock API is broken; to change to `hms` it needs that lock.
+        lock unless the lock API is broken; then it waits until nobody can swap under that lock any more, beside
+        `wait_seconds`. To change to `hms` it needs that lock.
 
         force: for `hms`, when ZooKeeper is gone for good: the caller declares that no writer that uses it is alive. The
         commit still takes ZooKeeper's lock if ZooKeeper answers, and waits if another writer has it.
@@ -121,9 +122,11 @@ class LockAdmin:
         wanted = self._wanted(mode)
         if force and wanted is not LockMode.HMS:
             raise InvalidInput("Only a change to the lock hms can be forced", next_step="leave `force` out")
+        name = table_name(identifier)
+        wait_seconds += self._chosen.marking_seconds(name, wanted)
         ports = replace(self._ports, lock=self._chosen.for_marking(wanted, force=force))
         change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
-        return Coordinator(ports, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
+        return Coordinator(ports, self._settings).commit(name, change, wait_seconds=wait_seconds)
 
     def _wanted(self, mode: str) -> LockMode:
         if mode not in (LockMode.HMS, LockMode.ZOOKEEPER):

@@ -25,6 +25,8 @@ _BETWEEN_ACTIONS = 60.0
 #: Half of the time this: most writers work then.
 _SOON = 10.0
 _ACTIONS_MAX = 5
+#: Of the lock API: longer than moving a table to ZooKeeper takes.
+_LONGEST_OUTAGE = 1_000.0
 
 
 class CatalogCaller:
@@ -115,8 +117,8 @@ class CatalogCaller:
 class LockOperator:
     """Switches the table's lock mode, and breaks and heals the metastore's lock API: some actions, in some order."""
 
-    def __init__(self, cluster: Cluster, operator_actions: Sequence[str]) -> None:
-        self.node = ClusterNode(cluster, "operator")
+    def __init__(self, cluster: Cluster, name: str, operator_actions: Sequence[str]) -> None:
+        self.node = ClusterNode(cluster, name)
         self._actions = [cluster.random.pick(operator_actions) for _ in range(1 + cluster.random.below(_ACTIONS_MAX))]
 
     def start(self) -> None:
@@ -145,5 +147,12 @@ class LockOperator:
                 admin.use(TABLE, mode, wait_seconds=self.node.random.pick(self.node.cluster.waits))
             case "break" | "heal":
                 metastore.lock_api_works = what == "heal"
+            case "outage":
+                metastore.lock_api_works = False
+                self.node.runtime.spawn("outage", self._heal_later, background=True)
             case _:
                 raise ValueError(f"no such action: {action}")
+
+    def _heal_later(self) -> None:
+        self.node.runtime.sleep(self.node.cluster.wire.between(0.0, _LONGEST_OUTAGE))
+        self.node.cluster.metastore.lock_api_works = True

@@ -124,12 +124,8 @@ LOCKS: tuple[Mutant, ...] = (
         "switch-modes-under-one-lock",
         "the lock mode of a table is changed under the locks of both modes",
         _CHOSEN_LOCK,
-        "            if mode is LockMode.HMS or self._hms_lock_works():\n"
-        "                parts.append(self._take_hms(name, deadline, request, use))\n"
-        "            elif not _is_marked(row):\n",
-        "            if mode is LockMode.HMS:\n"
-        "                parts.append(self._take_hms(name, deadline, request, use))\n"
-        "            elif False:\n",
+        "        if not self._hms_lock_works():\n            if marked:\n                return []\n",
+        "        if True:\n            if True:\n                return []\n",
         scenario="marking",
     ),
     Mutant(
@@ -144,9 +140,17 @@ LOCKS: tuple[Mutant, ...] = (
         "switch-over-old-locks",
         "a table goes to ZooKeeper alone when the metastore's locks have ended",
         _CHOSEN_LOCK,
-        "            elif not _is_marked(row):\n",
-        "            elif False:\n",
+        "            self._wait_out_granted_locks(name, ",
+        "            (lambda *_: None)(name, ",
         scenario="marking-alone",
+    ),
+    Mutant(
+        "switch-to-zookeeper-over-a-healed-lock-api",
+        "a table goes to ZooKeeper alone only if the lock API is still broken after the wait",
+        _CHOSEN_LOCK,
+        "            self._broken_until = None\n",
+        "            self._broken_until = self._runtime.now() + BROKEN_SECONDS\n",
+        scenario="marking-healed",
     ),
     Mutant(
         "use-zookeeper-unasked",

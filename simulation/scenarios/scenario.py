@@ -48,7 +48,7 @@ class Scenario:
     movers: foreign, rename new tables without a lock, also while others search for them.
     view_users: processes that call `changes` operations of views each.
     operator_actions: what an operator does, in any order: `use zookeeper` and `use hms` switch the table's lock mode,
-    `break` and `heal` the metastore's lock API.
+    `break` and `heal` the metastore's lock API, `outage` does both, one after the other. operators: how many there are.
     expirers: processes that each expire the older snapshots once.
     zookeeper: whether there is one. lock: the setting of that name. lock_api_works: of the metastore, at first.
     ends_sessions_early: ZooKeeper ends sessions soon after their connection broke.
@@ -87,6 +87,7 @@ class Scenario:
     movers: int = 0
     view_users: int = 0
     operator_actions: tuple[str, ...] = ()
+    operators: int = 1
     expirers: int = 0
     zookeeper: bool = False
     lock: str = "hms"

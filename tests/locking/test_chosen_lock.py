@@ -346,6 +346,56 @@ def test_a_mark_that_is_set_without_the_metastore_s_lock_outwaits_those_who_may_
     assert world.clock.late - before == leftover, "who is marked already has no such writers"
 
 
+def test_a_lock_api_that_works_again_after_that_wait_is_used() -> None:
+    """writers of an unmarked table take its lock as soon as they can"""
+    world = World()
+    world.hms.broken = True
+    world.leftover = 900.0
+    wait = world.clock.sleep
+
+    def heal(seconds: float) -> None:
+        wait(seconds)
+        world.hms.broken = False
+
+    world.clock.sleep = heal  # type: ignore[method-assign]
+    held = world.locks.for_marking(LockMode.ZOOKEEPER).acquire(NAME, wait_seconds=910, request="r-1")
+    assert world.held == (True, True)
+    held.release()
+
+
+def test_a_mark_that_comes_while_a_table_is_moved_back_makes_its_operator_start_over() -> None:
+    world = World()
+    world.hms.happens = [lambda: world.mark(LOCK_MARK, "zookeeper")]
+    held = world.locks.for_marking(LockMode.HMS).acquire(NAME, wait_seconds=10, request="r-1")
+    assert world.held == (True, True)
+    held.release()
+    assert world.held == (False, False)
+
+
+def test_a_mark_that_goes_while_a_table_is_moved_makes_its_operator_start_over() -> None:
+    world = marked()
+    world.hms.broken = True
+    world.leftover = 300.0
+    world.zookeeper.happens = [lambda: world.mark(LOCK_MARK, "hms")]
+    before = world.clock.late
+    world.locks.for_marking(LockMode.ZOOKEEPER).acquire(NAME, wait_seconds=10, request="r-1").release()
+    assert world.clock.late - before == 300.0
+
+
+def test_an_operator_gives_up_on_a_mark_that_never_rests() -> None:
+    world = World()
+    other = {"hms": "zookeeper", "zookeeper": "hms"}
+
+    def change() -> None:
+        world.mark(LOCK_MARK, other[world.pointer.load(NAME).parameters.get(LOCK_MARK, "hms")])
+        world.hms.happens.append(change)
+
+    world.hms.happens = [change]
+    with pytest.raises(LockNotAcquired, match="changed 5 times"):
+        world.locks.for_marking(LockMode.HMS).acquire(NAME, wait_seconds=10, request="r-1")
+    assert world.held == (False, False)
+
+
 def test_a_table_is_not_brought_back_to_a_lock_whose_service_fails() -> None:
     world = marked()
     world.hms.broken = True

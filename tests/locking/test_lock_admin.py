@@ -50,6 +50,7 @@ class Place:
         self.catalog.create_table("db.t", SCHEMA)
         services: Any = self.catalog.services
         self.lock_api = True
+        self.granted_seconds = 0.0
         self.hms = MemoryTableLock(LockQueues(services.ports.runtime))
         self.zookeeper = lock or MemoryTableLock(LockQueues(services.ports.runtime))
         chosen = ChosenTableLock(
@@ -59,7 +60,7 @@ class Place:
             LockModes(services.ports.runtime, setting="hms"),
             services.ports.runtime,
             lock_api_works=lambda: self.lock_api,
-            granted_lock_seconds=lambda _namespace: 0.0,
+            granted_lock_seconds=lambda _namespace: self.granted_seconds,
         )
         settings = Settings.load({"zookeeper": hosts}, environ={})
         self.admin = LockAdmin(services.ports, settings, chosen, dict(keepers))
@@ -113,6 +114,14 @@ def test_a_table_is_marked_while_the_lock_api_is_broken() -> None:
     place.admin.use("db.t", "zookeeper", wait_seconds=5)
     assert place.parameter() == "zookeeper"
     assert (place.hms.acquired, place.zookeeper.acquired) == (0, 1)
+
+
+def test_what_moving_a_table_has_to_wait_for_is_not_part_of_what_its_caller_would_wait() -> None:
+    place = Place()
+    place.lock_api = False
+    place.granted_seconds = 0.3
+    place.admin.use("db.t", "zookeeper", wait_seconds=0.2)
+    assert place.parameter() == "zookeeper"
 
 
 class GoneLock:

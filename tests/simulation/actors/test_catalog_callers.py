@@ -83,8 +83,8 @@ def test_an_operator_breaks_heals_and_marks_and_at_the_audit_all_is_well() -> No
             seed,
             zookeeper=True,
             lease_seconds=20.0,
-            operator_actions=("break", "heal", "use zookeeper"),
+            operator_actions=("break", "heal", "outage", "use zookeeper"),
         )
-        seen |= {event.call for event in schedule.wire.trace.events if event.process == "operator"}
+        seen |= {event.call for event in schedule.wire.trace.events if event.process == "operator1"}
         assert schedule.metastore.lock_api_works
-    assert {"break", "heal", "use zookeeper"} <= seen
+    assert {"break", "heal", "outage", "use zookeeper"} <= seen
