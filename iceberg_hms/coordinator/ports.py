@@ -194,8 +194,9 @@ class TablePointer(Protocol):
         ...
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
-        """Give the row another name, with `base.metadata_location` as the expected value. A taken name is
-        Refused(conflict=True, AlreadyExists). require_cas: as for `swap`."""
+        """Give the row another name, with `base.metadata_location` as the expected value. That is right again once the
+        table was renamed there and back, so Unanswered is never atomic. A taken name is Refused(conflict=True,
+        AlreadyExists). require_cas: as for `swap`."""
         ...
 
     def databases(self) -> Sequence[str]:
@@ -275,7 +276,7 @@ class HeldLock(Protocol):
     def ensure_held(self, *, blind: bool = False) -> None:
         """Called before each swap, rename or drop. Raises LockLost if none may start: the lock is gone, or no server
         can be asked. Renews a lock that was not renewed for half of its lease, which may raise MetastoreUnavailable.
-        blind: the request carries no expected value on any server."""
+        blind: the request may overwrite later commits on any server."""
         ...
 
     def renew(self) -> None:
@@ -298,7 +299,8 @@ class HeldLock(Protocol):
 class LockUse(IntEnum):
     """What the caller sends under a lock. It decides how long a lease the lock needs."""
 
-    #: Something without an expected value, such as a drop: the server's full lease, and no waiter may remove the lock.
+    #: Something that may overwrite later commits, such as a drop: the server's full lease, and no waiter may remove the
+    #: lock.
     BLIND = 0
     #: Only requests with an expected value: a short lease will do.
     CAS = 1

@@ -221,7 +221,7 @@ class MemoryTablePointer:
             self.rows[to] = self.rows.pop(base.name)
             return Swapped()
 
-        return self.move("rename", base.name, move, self.atomic)
+        return self.move("rename", base.name, move)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""

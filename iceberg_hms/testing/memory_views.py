@@ -97,7 +97,7 @@ class MemoryViewPointer:
             self.tables.rows[to] = self.tables.rows.pop(base.name)
             return Swapped()
 
-        return self.tables.move("rename", base.name, move, self.tables.atomic)
+        return self.tables.move("rename", base.name, move)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""

@@ -41,19 +41,19 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "rename-without-the-locks",
         "a rename writes the whole row back: nobody may commit meanwhile",
         _CATALOG_OPERATIONS,
-        "with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:",
-        "with locked(ports, [], wait_seconds, use=use) as locks:",
+        "with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:",
+        "with locked(ports, [], wait_seconds, use=LockUse.BLIND) as locks:",
         scenario="operations-ignored",
     ),
     Mutant(
         "rename-without-a-reload",
         "a rename writes the whole row back: the row is read under the lock",
         _CATALOG_OPERATIONS,
-        "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
+        "        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:\n"
         '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n'
         "            base = ports.pointer.load(name)\n",
         "        base = ports.pointer.load(name)\n"
-        "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
+        "        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:\n"
         '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n',
         scenario="operations-ignored",
     ),

@@ -6,7 +6,8 @@
     register (overwrite)  a lock, a re-read, and a swap to a *copy* of the given file: using a metadata location twice
                           would open an A-B-A hole in every writer's compare-and-swap. Its outcome is found as a
                           commit's.
-    rename                locks on both names, in the order of the names, a re-read, and an expected value.
+    rename                locks on both names, in the order of the names, a re-read, and an expected value. That one is
+                          right again when the table was renamed there and back, so the locks outlast the request.
     drop                  a lock and a re-read; the metastore takes no expected value here. So only an answer that the
                           lock covered proves which table was dropped: another writer may have renamed a table whose
                           name is gone.
@@ -336,17 +337,14 @@ class CatalogOperations:
         """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
         CommitStateUnknown."""
 
-        def rename() -> None:
-            retry_with_full_lease(lambda use: self._rename(name, to, wait_seconds, use))
+        run_with_caller_timeout(self._ports, name, f"rename of {name}", lambda: self._rename(name, to, wait_seconds))
 
-        run_with_caller_timeout(self._ports, name, f"rename of {name}", rename)
-
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float, use: LockUse) -> None:
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float) -> None:
         ports = self._ports
-        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:
+        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:
             refuse_taken(ports, to, f"Cannot rename {name} to {to}")
             base = ports.pointer.load(name)
-            answer = send_with_cas(partial(ports.pointer.rename, base, to), locks)
+            answer = send_with_cas(partial(ports.pointer.rename, base, to), locks, blind=True)
             load, location = ports.pointer.load, base.metadata_location
             if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
                 return

@@ -66,8 +66,7 @@ def locked(
 def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
     """Run an operation whose requests carry an expected value. LockLost and CompareAndSwapUnproven mean that nothing
     was sent. After LockLost the metastore may be too slow for a short lease: run it again under the server's full one.
-    After CompareAndSwapUnproven no lock may promise that the request compares atomically: a rename to another database
-    has a lock there too, and the server was proved in the first database alone."""
+    After CompareAndSwapUnproven no lock may promise that the request compares atomically."""
     use = LockUse.CAS
     for _ in range(_RETRIES_MAX):
         try:
@@ -80,8 +79,8 @@ def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
 
 
 def send(request: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = (), *, blind: bool = False) -> SwapAnswer:
-    """Send one request under locks. Raises an IcebergHmsError, proved, if nothing was sent. blind: it carries no
-    expected value on any server."""
+    """Send one request under locks. Raises an IcebergHmsError, proved, if nothing was sent. blind: it may overwrite
+    later commits on any server."""
     try:
         for lock in locks:
             lock.ensure_held(blind=blind)
@@ -97,9 +96,9 @@ def send(request: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = (), *, b
         return Unanswered(error)
 
 
-def send_with_cas(request: Callable[..., SwapAnswer], locks: Sequence[HeldLock]) -> SwapAnswer:
+def send_with_cas(request: Callable[..., SwapAnswer], locks: Sequence[HeldLock], *, blind: bool = False) -> SwapAnswer:
     """`send` a swap or rename, whose `require_cas` is what the locks demand once they are known to be held."""
-    return send(lambda: request(require_cas=any(lock.require_cas for lock in locks)), locks)
+    return send(lambda: request(require_cas=any(lock.require_cas for lock in locks)), locks, blind=blind)
 
 
 def was_made(

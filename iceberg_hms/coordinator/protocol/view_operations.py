@@ -2,7 +2,8 @@
 
     create, register   the metastore refuses a taken name: that is the compare-and-swap. No lock is needed.
     commit             a lock, a re-read, the client's changes replayed on what was read, and a swap.
-    rename             locks on both names, in the order of the names, a re-read, and an expected value.
+    rename             locks on both names, in the order of the names, a re-read, and an expected value, which may be
+                       right again later: the locks outlast the request.
     drop               a lock and a re-read; the metastore takes no expected value here.
 
 Views are rare, so each commit takes the lock for itself. A view has no log of metadata files: after a swap without a
@@ -194,19 +195,18 @@ class ViewOperations:
         """Give a view another name. what: cannot be done, as in "Cannot rename a.v to a.w".
         Raises NoSuchView, NoSuchNamespace, AlreadyExists, LockNotAcquired, CommitStateUnknown."""
 
-        def rename() -> None:
-            retry_with_full_lease(lambda use: self._rename(name, to, wait_seconds, what, use))
+        run_with_caller_timeout(
+            self._ports, name, f"rename of {name}", lambda: self._rename(name, to, wait_seconds, what)
+        )
 
-        run_with_caller_timeout(self._ports, name, f"rename of {name}", rename)
-
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float, what: str, use: LockUse) -> None:
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float, what: str) -> None:
         ports, load = self._ports, self.pointer.load
-        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:
+        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:
             base = load(name)
             holder = self._holder(to)
             if holder is not None:
                 raise AlreadyExists(f"{what}. {holder} already exists")
-            answer = send_with_cas(partial(self.pointer.rename, base, to), locks)
+            answer = send_with_cas(partial(self.pointer.rename, base, to), locks, blind=True)
             location = base.metadata_location
             if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
                 return

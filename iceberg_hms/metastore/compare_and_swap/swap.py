@@ -66,8 +66,10 @@ class SwapSender:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
         Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
-        was sent. With require_cas nothing is sent to any other server, and CompareAndSwapUnproven is raised. Raises
-        LockLost (see `require_fresh_locks`) and MetastoreUnavailable if the alter was not sent.
+        was sent, and no other server to be anything else: that may overwrite what arrives late. A rename never is: its
+        expected value comes back when the table is renamed there and back. With require_cas nothing is sent to any
+        server that is not atomic, and CompareAndSwapUnproven is raised. Raises LockLost (see `require_fresh_locks`) and
+        MetastoreUnavailable if the alter was not sent.
         """
         lost_probes: list[NotSent] = []
         try:
@@ -121,7 +123,9 @@ class SwapSender:
     def _swap(self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool) -> SwapAnswer:
         """The true alter, with the table's metadata location as its expected value."""
         namespace = base.name.namespace
-        atomic = client.cas_support.of(namespace) is CompareAndSwap.ATOMIC
+        renames = (table.dbName, table.tableName) != (base.name.namespace, base.name.name)
+        atomic = client.cas_support.of(namespace) is CompareAndSwap.ATOMIC and not renames
+        atomic = atomic and not self._pool.cas_support.may_overwrite(namespace)
         expected = (METADATA_LOCATION, base.metadata_location)
         answer = send_alter(client, self._clock, base, table, expected, atomic=atomic)
         if isinstance(answer, Swapped):

@@ -25,18 +25,23 @@ def harness():
     return made
 
 
-def test_renames_take_their_locks_in_the_order_of_the_names(harness):
+def test_renames_take_their_locks_in_the_order_of_the_names_and_for_what_may_overwrite(harness):
     taken = []
+    ensured = []
     acquire = harness.lock.acquire
 
-    def noted(name, **options):
-        taken.append(name)
-        return acquire(name, **options)
+    def noted(name, *, use, **options):
+        held = acquire(name, use=use, **options)
+        ensure = held.ensure_held
+        held.ensure_held = lambda *, blind=False: (ensured.append(blind), ensure())[1]
+        taken.append((name, use))
+        return held
 
     harness.lock.acquire = noted
     harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
     harness.coordinator.operations.rename(OTHER, NAME, wait_seconds=1)
-    assert taken == [OTHER, NAME, OTHER, NAME]
+    assert taken == [(name, LockUse.BLIND) for name in (OTHER, NAME, OTHER, NAME)]
+    assert ensured == [True] * 4
 
 
 def test_a_rename_that_times_out_on_its_second_lock_releases_the_first(harness):
@@ -115,25 +120,18 @@ def asked(harness):
     return asked
 
 
-def test_a_drop_takes_a_lock_for_blind_use_and_the_others_for_compare_and_swap(harness, asked):
+def test_only_what_no_server_refuses_for_good_takes_a_lock_for_blind_use(harness, asked):
     harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
     harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
     harness.coordinator.operations.drop(OTHER, wait_seconds=1)
-    assert asked == [LockUse.CAS, LockUse.CAS, LockUse.CAS, LockUse.BLIND]
+    assert asked == [LockUse.CAS, LockUse.BLIND, LockUse.BLIND, LockUse.BLIND]
 
 
-@pytest.mark.parametrize("operation", ["rename", "register with overwrite"])
-def test_an_operation_on_a_server_that_is_not_proven_is_retried_under_locks_that_promise_nothing(
-    harness, asked, operation
-):
+def test_a_registration_on_a_server_that_is_not_proven_is_retried_under_a_lock_that_promises_nothing(harness, asked):
     harness.lock.short_lease_seconds = 20.0
     harness.pointer.atomic = False
-    if operation == "rename":
-        harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
-        assert asked == [LockUse.CAS, LockUse.CAS, LockUse.BLIND, LockUse.BLIND]
-    else:
-        harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
-        assert asked == [LockUse.CAS, LockUse.BLIND]
+    harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+    assert asked == [LockUse.CAS, LockUse.BLIND]
 
 
 LOST, UNPROVEN = LockLost("the lock is gone"), CompareAndSwapUnproven("ignored")

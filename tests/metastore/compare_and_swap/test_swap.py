@@ -174,6 +174,25 @@ def test_a_lost_reply_to_the_swap_counts_as_atomic_only_on_an_atomic_server(
     assert pool.cas_support.protection("db") is (SwapProtection.UNPROVEN if atomic else SwapProtection.BLIND)
 
 
+def test_beside_a_server_that_may_overwrite_no_swap_that_arrives_late_is_safe(
+    hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
+) -> None:
+    hms.compare_and_swap = "atomic"
+    pool.cas_support.learn("thrift://another:9083", "db", CompareAndSwap.IGNORED)
+    hms.misbehave[ALTER] += [None, DropBefore()]
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=False)
+
+
+def test_a_rename_is_never_atomic_since_a_table_may_be_renamed_there_and_back(
+    hms: Recording, swaps: SwapSender, base: Pointer
+) -> None:
+    hms.compare_and_swap = "atomic"
+    renamed = moved_to(base, base.metadata_location)
+    renamed.tableName = "u"
+    hms.misbehave[ALTER] += [None, DropBefore()]
+    assert is_unanswered(swaps.alter(base, renamed), atomic=False)
+
+
 def test_a_lost_request_is_sent_only_once(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
     hms.misbehave[ALTER] += [None, DropBefore()]
     assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=True)
