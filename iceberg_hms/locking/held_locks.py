@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from iceberg_hms.coordinator.ports import HeldLock, Pointer
 from iceberg_hms.locking.lock_modes import LockMode
+
+logger = logging.getLogger(__name__)
 
 #: A lease that never ends: no server can take away a lock that does not exist.
 _FOREVER = 1e9
@@ -87,6 +90,9 @@ class ChosenHeldLock:
             part.release()
 
     def let_expire(self) -> None:
-        """As the port says."""
+        """As the port says. Each part is left whatever becomes of the others: what was sent may still be made."""
         for part in self.parts:
-            part.let_expire()
+            try:
+                part.let_expire()
+            except Exception:
+                logger.exception("A part of a lock could not be left to expire")

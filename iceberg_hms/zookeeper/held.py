@@ -47,6 +47,7 @@ class ZooKeeperHeldLock:
         self._session = session
         self._runtime = runtime
         self._node = node
+        self._sent = sent
         self._on_release = on_release
         self._may_overwrite = may_overwrite
         self._swap_seconds = swap_seconds
@@ -151,7 +152,10 @@ class ZooKeeperHeldLock:
                 self._remove_nodes()
 
         self._session.on_close(closed.set)
-        self._runtime.spawn(f"left {self._node.name}", remove_later, background=True)
+        try:
+            self._runtime.spawn(f"left {self._node.name}", remove_later, background=True)
+        except RuntimeError as error:
+            logger.warning("%s stays as long as its session: no thread could be started: %s", self._node, error)
 
     def _remove_nodes(self) -> None:
         node, removed = self._node, False
@@ -176,7 +180,11 @@ class ZooKeeperHeldLock:
         self._over.set()
 
     def _beat(self) -> None:
-        while not self._over.wait(self._lease_seconds / HEARTBEATS_PER_LEASE):
+        interval = self._lease_seconds / HEARTBEATS_PER_LEASE
+        # The lease counts from when the lock was asked for, and the answer may have been slow.
+        pause = interval - self._runtime.read_clocks().max_seconds_since(self._sent)
+        while not self._over.wait(max(0.0, pause)):
+            pause = interval
             try:
                 self.renew()
             except LockUnavailable as error:

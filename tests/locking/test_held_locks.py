@@ -100,3 +100,15 @@ def test_all_parts_hear_what_a_move_is_and_that_it_may_still_be_made() -> None:
     both.let_expire()
     assert log == ["ensure a blindly", "ensure b blindly", "leave a", "leave b"]
     NoLock().let_expire()
+
+
+def test_a_part_that_cannot_be_left_does_not_give_the_others_back(caplog: pytest.LogCaptureFixture) -> None:
+    class Defect(Part):
+        def let_expire(self) -> None:
+            raise RuntimeError("a defect")
+
+    log: list[str] = []
+    both = held(Defect("a", log), Part("b", log))
+    both.let_expire()
+    assert log == ["leave b"]
+    assert "could not be left to expire" in caplog.text

@@ -201,6 +201,28 @@ def test_heartbeats_renew_the_lock_until_it_is_released(writers: Any) -> None:
     assert writer.session.calls[deleted:].count("write") <= 1
 
 
+@pytest.mark.parametrize(("age", "first"), [(0.0, 3.0), (2.0, 1.0), (29.0, 0.0)])
+def test_the_first_heartbeat_counts_from_when_the_node_was_written(
+    age: float, first: float, writers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder slept between that write and its answer."""
+    clock = LateClock()
+    writer = writers(clock=clock)
+    waits: list[float | None] = []
+
+    class Waits(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return len(waits) == 2
+
+    monkeypatch.setattr(writer.runtime, "event", Waits)
+    held = take(writer)
+    clock.late += age
+    held.start()
+    wait_until(lambda: len(waits) == 2)
+    assert waits == [first, 3.0]
+
+
 def test_heartbeats_go_on_after_one_that_failed(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
     writer = writers(lease_seconds=1.0)
     held = take(writer)
@@ -369,6 +391,23 @@ def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensembl
     held.release()
     assert len(ensemble.nodes) == 2
     wait_until(lambda: ensemble.nodes == {})
+
+
+def test_a_lock_that_no_thread_can_remove_later_stays_as_long_as_its_session(
+    writers: Any, ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = writers(lease_seconds=0.1)
+    held = take(writer)
+    held.ensure_held()
+
+    def spawn(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(writer.runtime, "spawn", spawn)
+    held.let_expire()
+    assert len(ensemble.nodes) == 2
+    writer.session.close()
+    assert list(ensemble.nodes) == marker(ensemble)
 
 
 def test_a_left_lock_is_no_longer_waited_for_when_the_session_is_closed(writers: Any, ensemble: Ensemble) -> None:

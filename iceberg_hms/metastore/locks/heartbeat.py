@@ -21,7 +21,8 @@ class HmsHeldLock:
     sent: when the call that got the lock was sent.
     behind_foreign_writer, require_cas: as the port says. lease_seconds: its lease; server_lease: the shortest of the
     servers that heartbeats have met, which wins. interval_seconds: the longest time between two heartbeats.
-    on_release: called once after `release`, with whether the entry was removed. on_let_expire: after `let_expire`.
+    on_release: called once after `release`, with whether the entry was removed. on_let_expire: after `let_expire`, with
+    the lock's id.
     """
 
     row: Pointer | None = None
@@ -40,7 +41,7 @@ class HmsHeldLock:
         server_lease: Callable[[], float],
         interval_seconds: float,
         on_release: Callable[[bool], None],
-        on_let_expire: Callable[[], None],
+        on_let_expire: Callable[[int], None],
     ) -> None:
         self._entries = entries
         self._runtime = runtime
@@ -118,7 +119,7 @@ class HmsHeldLock:
         """As the port says."""
         if not self._end():
             return
-        self._on_let_expire()
+        self._on_let_expire(self.lock_id)
 
     def _end(self) -> bool:
         """End the heartbeats. False if they ended before, by `release` or `let_expire`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.coordinator.ports import Runtime, TableName
@@ -21,6 +22,14 @@ POLL_INTERVAL_SECONDS: Final = 5.0
 _END_CHECK_SECONDS: Final = 0.5
 #: Entries that are searched for at the same time; beyond it the oldest are left to their lease.
 WATCHED_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """until: by `Runtime.now()`. spare: as `LostLockCleanup.watch`."""
+
+    until: float
+    spare: int | None
 
 
 class LostLockCleanup:
@@ -40,14 +49,14 @@ class LostLockCleanup:
         self._watched_max = watched_max
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
-        self._watched: dict[tuple[TableName, str], float] = {}
+        self._watched: dict[tuple[TableName, str], _Watch] = {}
         self._running = False
 
-    def watch(self, name: TableName, agent_info: str, seconds: float) -> None:
+    def watch(self, name: TableName, agent_info: str, seconds: float, *, spare: int | None = None) -> None:
         """Remove every entry of a table with this agentInfo that is there now or appears within `seconds`. The caller
-        must be done with the lock: no entry is spared."""
+        must be done with the lock. spare: the id of an entry that stays, since its lock is left to its lease."""
         with self._mutex:
-            self._watched[name, agent_info] = self._runtime.now() + seconds
+            self._watched[name, agent_info] = _Watch(self._runtime.now() + seconds, spare)
             while len(self._watched) > self._watched_max:
                 del self._watched[next(iter(self._watched))]
             start = not self._running
@@ -72,9 +81,9 @@ class LostLockCleanup:
                 if not watched:
                     self._running = False
                     return
-            for (name, agent_info), until in watched:
-                over = self._runtime.now() >= until
-                self._remove(name, agent_info)
+            for (name, agent_info), watch in watched:
+                over = self._runtime.now() >= watch.until
+                self._remove(name, agent_info, watch.spare)
                 if over:
                     with self._mutex:
                         self._watched.pop((name, agent_info), None)
@@ -91,13 +100,15 @@ class LostLockCleanup:
 
     def _sweep_once_more(self) -> None:
         with self._mutex:
-            watched, self._watched = list(self._watched), {}
-        for name, agent_info in watched:
-            self._remove(name, agent_info)
+            watched, self._watched = list(self._watched.items()), {}
+        for (name, agent_info), watch in watched:
+            self._remove(name, agent_info, watch.spare)
 
-    def _remove(self, name: TableName, agent_info: str) -> None:
+    def _remove(self, name: TableName, agent_info: str, spare: int | None) -> None:
         try:
             for entry in self._entries.own(name, agent_info):
+                if entry.lock_id == spare:
+                    continue
                 logger.info("Removing %s on %s, whose reply was lost", entry, name)
                 self._entries.remove(entry)
         except MetastoreError as error:

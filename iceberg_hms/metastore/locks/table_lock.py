@@ -154,6 +154,13 @@ class HmsTableLock:
             finally:
                 self._count(-1)
 
+        def on_let_expire(left: int) -> None:
+            try:
+                if attempt.may_have_lost_entries:
+                    self._cleanup.watch(name, info, self._leases.longest, spare=left)
+            finally:
+                self._count(-1)
+
         try:
             entry, sent = attempt.run()
             held = HmsHeldLock(
@@ -167,7 +174,7 @@ class HmsTableLock:
                 server_lease=lambda: self._leases.shortest,
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
                 on_release=on_release,
-                on_let_expire=lambda: self._count(-1),
+                on_let_expire=on_let_expire,
             )
             held.start()
         except BaseException:

@@ -42,7 +42,7 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> 
             server_lease=lambda: math.inf,
             interval_seconds=interval,
             on_release=released.append,
-            on_let_expire=lambda: released.append(None),
+            on_let_expire=lambda _: released.append(None),
         )
 
     return make

@@ -36,6 +36,15 @@ def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: Fa
     assert [lock.agentInfo for lock in hms.locks.values()] == ["other"]
 
 
+def test_an_entry_that_is_spared_stays(entries: LockEntries, hms: FakeHms) -> None:
+    left = entries.enqueue(NAME, "lost")
+    entries.enqueue(NAME, "lost")
+    runtime = Counted()
+    LostLockCleanup(entries, runtime, poll_seconds=0.002).watch(NAME, "lost", 0, spare=left.lock_id)
+    runtime.join()
+    assert list(hms.locks) == [left.lock_id]
+
+
 def test_an_entry_that_appears_later_goes_too(entries: LockEntries, hms: FakeHms) -> None:
     runtime = Counted()
     sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)

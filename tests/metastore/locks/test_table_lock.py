@@ -225,6 +225,25 @@ def test_an_entry_whose_reply_was_lost_is_removed_even_if_the_next_server_has_no
     assert hms.locks == {}
 
 
+def test_a_lock_that_is_left_loses_the_entry_that_a_lost_call_made_beside_it(
+    pool: ClientPool, hms: FakeHms, entries: LockEntries
+) -> None:
+    """lock: no answer | the same again: acquired | a swap is not answered, and the lock is left | the first call"""
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS, cleanup_poll_seconds=0.002)
+    hms.misbehave["lock"].append(DropBefore())
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    [left] = hms.locks.values()
+    held.let_expire()
+    lost = entries.enqueue(NAME, left.agentInfo)
+    deadline = runtime.now() + 20
+    while lost.lock_id in hms.locks and runtime.now() < deadline:
+        runtime.sleep(0.001)
+    assert list(hms.locks.values()) == [left]
+    lock.close()
+    runtime.join()
+
+
 def test_a_lock_announces_what_its_process_knows_of_compare_and_swap(
     lock: HmsTableLock, pool: ClientPool, hms: FakeHms
 ) -> None:
