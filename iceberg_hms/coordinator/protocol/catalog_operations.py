@@ -10,7 +10,8 @@
                           right again when the table was renamed there and back, so the locks outlast the request.
     drop                  a lock and a re-read; the metastore takes no expected value here. So only an answer that the
                           lock covered proves which table was dropped: another writer may have renamed a table whose
-                          name is gone.
+                          name is gone. Without an answer it is searched for under other names: a drop that is still
+                          under way removes what has the name by then.
 
 After a refusal or a lost reply the metastore is asked before anything is believed, and no file is deleted without proof
 (`operation_requests`, `creation_outcome`).
@@ -89,6 +90,7 @@ class CatalogOperations:
         self._cache = cache
         self._settings = settings
         self._creations = CreationOutcome(ports, cache, settings, uuid_lookup)
+        self._uuid_lookup = uuid_lookup
 
     def create(
         self,
@@ -382,10 +384,22 @@ class CatalogOperations:
             if check is not None:
                 check(pointer)
             answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports.pointer.load, name), locks):
+            if not was_made(ports, self._settings, name, answer, lambda: self._is_removed(pointer), locks):
                 unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
                 raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
             return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None
+
+    def _is_removed(self, pointer: Pointer) -> bool:
+        """Whether a table is seen to be gone, and under no other name: others rename without a lock."""
+        name = pointer.name
+        if not is_gone(self._ports.pointer.load, name):
+            return False
+        try:
+            uuid = self._cache.get(pointer.metadata_location).uuid
+            return uuid is None or not self._uuid_lookup.find(uuid, name)
+        except IcebergHmsError as error:
+            logger.warning("%s is gone, and could not be looked up under other names: %s", name, error)
+            return True
 
     def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
         """Run an operation, and publish its report with what it used, unless it was already committed."""

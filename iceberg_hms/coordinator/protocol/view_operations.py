@@ -65,6 +65,8 @@ logger = logging.getLogger(__name__)
 #: What has a name, for messages.
 _TABLE: Final = "Table"
 _VIEW: Final = "View"
+#: How often all databases are searched for a view.
+_PASSES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +224,20 @@ class ViewOperations:
         with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
             base = load(name)
             answer = send(lambda: self.pointer.drop(base), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: is_gone(load, name), locks):
+            if not was_made(ports, self._settings, name, answer, lambda: self._is_removed(base), locks):
                 unchanged = points_at(load, name, base.metadata_location)
                 raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
+
+    def _is_removed(self, base: Pointer) -> bool:
+        """Whether a view is seen to be gone, and under no other name, as far as one can be found."""
+        if not is_gone(self.pointer.load, base.name):
+            return False
+        try:
+            metadata = self._read(base.metadata_location)
+        except IcebergHmsError as error:
+            logger.warning("%s is gone, and could not be looked up under other names: %s", base.name, error)
+            return True
+        return not self._has_another_name(metadata)
 
     def _base(self, name: TableName) -> ViewBase:
         row = self.pointer.load(name)
@@ -306,7 +319,8 @@ class ViewOperations:
             row = load(name)
         except NotAnIcebergView:
             if final and conflict:
-                raise _taken(name, _TABLE) from None
+                self._raise_taken(answer, name, _TABLE, metadata if is_new else None)
+                return
             raise_not_made(answer, unchanged=final and not conflict, what=what)
         except NoSuchView:
             raise_not_made(answer, unchanged=not conflict, what=what)
@@ -319,8 +333,36 @@ class ViewOperations:
         if is_new and has_our_uuid:
             return
         if final and conflict and has_our_uuid is False:
-            raise _taken(name, _VIEW)
+            self._raise_taken(answer, name, _VIEW, metadata if is_new else None)
+            return
         raise_not_made(answer, unchanged=final and not conflict and has_our_uuid is False, what=what)
+
+    def _raise_taken(self, answer: SwapAnswer, name: TableName, holder: str, new: ViewMetadata | None) -> None:
+        """Raises the refusal of a taken name. Returns if the creation of the view `new` was made all the same: another
+        writer renamed it, and gave its name away. Raises CommitStateUnknown if that is not known."""
+        elsewhere = new is not None and self._has_another_name(new)
+        if elsewhere is None:
+            raise_not_made(answer, unchanged=False, what=f"creation of {name}")
+        if not elsewhere:
+            raise _taken(name, holder)
+
+    def _has_another_name(self, metadata: ViewMetadata) -> bool | None:
+        """Whether a view is in any database; None if the search failed. One pass may miss a view that is renamed
+        meanwhile, as `uuid_lookup` says."""
+        deadline = self._ports.runtime.now() + self._settings.uuid_lookup_total_timeout_ms / 1000
+        unreadable = False
+        try:
+            for namespace in _PASSES * list(self._ports.pointer.databases()):
+                left = deadline - self._ports.runtime.now()
+                for row in self._ports.pointer.find_by_folder(namespace, metadata.location, timeout_seconds=left):
+                    has_uuid = row.is_view and self._has_uuid(row, metadata.uuid)
+                    if has_uuid:
+                        return True
+                    unreadable |= has_uuid is None
+        except IcebergHmsError as error:
+            logger.warning("the view with the uuid %s could not be looked up: %s", metadata.uuid, error)
+            return None
+        return None if unreadable else False
 
     def _has_uuid(self, row: Pointer, uuid: str) -> bool | None:
         """Whether a view has a UUID; None if its file cannot be read."""

@@ -1,7 +1,5 @@
 """Create, register, rename and drop, whatever the metastore answers."""
 
-from dataclasses import replace
-
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
@@ -155,14 +153,26 @@ def test_a_drop_without_proof_returns_nothing_to_purge(harness, answer):
         harness.pointer.load(NAME)
 
 
-def test_a_table_that_was_renamed_during_its_drop_is_not_purged(harness):
-    """drop: lock, load | pause; the lock is reaped, another renames the table | drop: refused, and the name is gone"""
+@pytest.mark.parametrize("answer", [ScriptedAnswer.TRUE, ScriptedAnswer.DELAYED])
+def test_a_table_that_another_renamed_during_its_drop_is_not_gone(harness, answer):
+    """another renames the table without a lock; the drop is refused, or removes what has the name when it arrives"""
 
     def renamed():
-        harness.lock.table.reap(NAME)
-        harness.pointer.rows[OTHER] = replace(harness.pointer.rows.pop(NAME))
+        harness.pointer.rows[OTHER] = harness.pointer.rows.pop(NAME)
 
+    harness.pointer.answers.append(answer)
     harness.pointer.before_moves.append(renamed)
+    with pytest.raises(CommitStateUnknown):
+        harness.coordinator.operations.drop(NAME, wait_seconds=1)
+
+
+def test_a_dropped_table_that_cannot_be_searched_for_is_gone_and_not_purged(harness):
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
+
+    def unavailable(*_, **__):
+        raise MetastoreRefused("no answer")
+
+    harness.pointer.find_by_uuid = unavailable
     assert harness.coordinator.operations.drop(NAME, wait_seconds=1) is None
 
 

@@ -182,6 +182,69 @@ def test_a_creation_that_others_replaced_since_was_made(answer: ScriptedAnswer, 
     assert views.make().metadata.uuid == UUID
 
 
+class RenamedSince:
+    """The first look after a creation finds that another writer has renamed the view, and given its name away."""
+
+    def __init__(self, views: Views, to: TableName, *, to_a_table: bool) -> None:
+        self._views, self._to, self._to_a_table = views, to, to_a_table
+        self._look = views.views.load
+        self._done = False
+        views.views.load = self._load  # type: ignore[method-assign]
+
+    def _load(self, name: TableName) -> Any:
+        rows = self._views.pointer.rows
+        if VIEW in rows and not self._done:
+            self._done = True
+            rows[self._to] = rows.pop(VIEW)
+            if self._to_a_table:
+                self._views.pointer.add_hive_table(VIEW)
+            else:
+                self._views.operations.create(VIEW, metadata("u-2"), owner=None)
+        return self._look(name)
+
+
+@pytest.mark.parametrize("to_a_table", [True, False])
+@pytest.mark.parametrize("to", [OTHER, TableName("other", "v")])
+def test_a_creation_whose_view_was_renamed_and_its_name_taken_was_made(
+    to: TableName, to_a_table: bool, views: Views
+) -> None:
+    views.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    RenamedSince(views, to, to_a_table=to_a_table)
+    created = views.make()
+    assert views.pointer.rows[to].parameters["metadata_location"] == created.metadata_location
+
+
+@pytest.mark.parametrize("to_a_table", [True, False])
+def test_a_creation_whose_view_cannot_be_searched_for_is_unknown(to_a_table: bool, views: Views) -> None:
+    views.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    RenamedSince(views, OTHER, to_a_table=to_a_table)
+    views.pointer.databases = lambda: fail(MetastoreUnavailable("no answer"))  # type: ignore
+    with pytest.raises(CommitStateUnknown):
+        views.make()
+
+
+def test_a_creation_beside_a_view_that_cannot_be_read_is_unknown(views: Views) -> None:
+    views.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    RenamedSince(views, OTHER, to_a_table=True)
+    read = views.files.read
+    views.files.read = lambda *given, **more: fail(MissingFile("gone"))  # type: ignore
+    with pytest.raises(CommitStateUnknown):
+        views.make()
+    views.files.read = read  # type: ignore[method-assign]
+
+
+def test_a_view_that_another_renamed_during_its_drop_is_not_gone(made: Views) -> None:
+    """the drop is under way, and removes what has the name when it arrives"""
+
+    def renamed_by_another() -> None:
+        made.pointer.rows[OTHER] = made.pointer.rows.pop(VIEW)
+
+    made.pointer.answers.append(ScriptedAnswer.DELAYED)
+    made.pointer.before_moves.append(renamed_by_another)
+    with pytest.raises(CommitStateUnknown):
+        made.operations.drop(VIEW, wait_seconds=5.0)
+
+
 def test_a_creation_whose_view_was_dropped_since_is_unknown(views: Views) -> None:
     drop = views.pointer.rows.clear
     look = views.views.load
