@@ -197,6 +197,7 @@ class TableUser:
             views=ViewOperations(ports, HmsViewPointer(node.pool, settings, clock=node.runtime), settings),
             stage_proofs=StageProofs(b""),
             open_input=_no_footers,
+            use_manifest_memory=lambda _budget: None,
             new_snapshot_id=lambda: self._ids.get().pop(0),
             subscribe=lambda _listener: None,
             close=lambda: None,

@@ -69,6 +69,7 @@ class Checker:
         self._tables: dict[TableName, ObservedTable] = {}
         self._last = ObservedTable("", None)
         self._past_locations: set[str] = set()
+        self._registered_again: set[str] = set()
         self._dropped: set[str] = set()
         self._purged: set[str] = set()
         self._excused_files: set[str] = set()
@@ -137,6 +138,8 @@ class Checker:
         if call is not None and call.kind is CatalogCallKind.CREATE and change.location in self._past_locations:
             self._excuse_a_repeated_creation(now)
         self.check(before=None if unseen else before, row_change=change)
+        if change.replaced is None and change.location in self._past_locations:
+            self._registered_again.add(change.location)
         self._past_locations.add(change.location)
 
     def on_delete(self, location: str) -> None:
@@ -165,6 +168,7 @@ class Checker:
             kept_files=frozenset(self._dropped - self._purged) if deleted is not None else frozenset(),
             excused_files=self._excused_files,
             past_locations=self._past_locations,
+            registered_again=self._registered_again,
             branches=self._promises.tables_move,
             expires=bool(self.expirers),
             at_rest=at_rest,

@@ -43,7 +43,8 @@ event that can break an invariant: a table row changes, a file is deleted, a cli
 
 Where tables are renamed, dropped, created or registered meanwhile:
 
-    locations-never-reused      no swap goes to a file that was current before, so no expected value becomes valid again
+    locations-never-reused      no swap goes to a file that was current before, so no expected value becomes valid
+                                again, unless a caller registers the file of a table that was dropped
     same-table                  a swap keeps the table's UUID, unless it registers another table over it
     catalog-answer-is-true      an operation answered as failed was not made, then or later; an acknowledged one was
 
@@ -214,7 +215,8 @@ def nothing_needed_deleted(view: View) -> str | None:
 def locations_never_reused(view: View) -> str | None:
     change = view.row_change
     swapped = change is not None and change.replaced is not None and change.renamed_from is None
-    if change is not None and swapped and change.location in view.past_locations:
+    is_again = change is not None and change.replaced in view.registered_again
+    if change is not None and swapped and change.location in view.past_locations and not is_again:
         return f"{name_of(change.location or '')} is current for a second time"
     return None
 

@@ -28,6 +28,7 @@ class View:
 
     before, now: the table before and after the last row change. row_change: that change, if this step is one.
     tables: all that exist. past_locations: every metadata location that was current before this step.
+    registered_again: those of them that a registration made current again, and with them the expected values of swaps.
     kept_files: the files of tables that were dropped and not purged. excused_files: files that were purged on purpose,
     under one of two names. branches: main may be replaced, and leave its history beside it.
     expires: old snapshots expire, so that a history may begin anywhere.
@@ -50,6 +51,7 @@ class View:
     protected: frozenset[WriterKind] = frozenset((WriterKind.OURS,))
     kept_files: frozenset[str] = frozenset()
     past_locations: frozenset[str] | set[str] = frozenset()
+    registered_again: frozenset[str] | set[str] = frozenset()
     excused_files: frozenset[str] | set[str] = frozenset()
     branches: bool = False
     expires: bool = False

@@ -15,7 +15,7 @@ from simulation.engine.runtime import EPOCH_MS
 from simulation.world.cluster import TABLE
 from simulation.world.first_table import empty_table
 from simulation.world.history import Answer, CatalogCallKind, History, WriterKind
-from simulation.world.metastore import LockRow, SwapSupport
+from simulation.world.metastore import METADATA_LOCATION, LockRow, SwapSupport, iceberg_row
 from tests.simulation.manual_schedule import OTHER, ManualSchedule
 
 
@@ -266,6 +266,26 @@ def test_a_pointer_name_that_comes_back_is_seen() -> None:
     manual.append(1, process="stranger")
     manual.move(first, process="stranger")
     assert names(manual) == "locations-never-reused"
+
+
+@pytest.mark.parametrize("registered", ["first", "another"])
+def test_a_pointer_name_may_come_back_where_a_caller_registered_what_its_swap_expects(registered: str) -> None:
+    """a swap | the table is dropped, and a file of it registered | the same swap once more"""
+    manual = ManualSchedule(catalog_callers=2)
+    first = manual.location
+    second = manual.append(1, process="stranger")
+    manual.caller(CatalogCallKind.DROP, "caller1")
+    manual.drop("caller1")
+    manual.caller(CatalogCallKind.REGISTER, "caller2")
+    location = first if registered == "first" else "file:/t/metadata/another.metadata.json"
+    manual.storage.files[location] = manual.storage.files[first]
+    manual.schedule.metastore.insert(iceberg_row(TABLE, {METADATA_LOCATION: location}), process="caller2")
+    assert manual.failure is None
+    manual.move(second, process="stranger")
+    if registered == "first":
+        assert manual.failure is None
+    else:
+        assert names(manual) == "locations-never-reused"
 
 
 def test_a_swap_to_another_table_is_seen_unless_it_registers_that_one_over() -> None:
