@@ -116,6 +116,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),
         stage_proofs=StageProofs.configured(settings, runtime),
         open_input=files.open,
+        use_manifest_memory=manifests.use_memory,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,

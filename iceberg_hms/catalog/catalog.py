@@ -87,10 +87,11 @@ class Catalog:
         return guarded
 
     def use_memory(self, budget: MemoryBudget) -> None:
-        """Count in this budget what is read of metadata: beyond it loads and commits raise ResourceExhausted. Not for
-        the services of a forked child."""
+        """Count in this budget what is read of metadata and manifests: beyond it loads and commits raise
+        ResourceExhausted. Not for the services of a forked child."""
         self.services.coordinator.use_memory(budget)
         self.services.views.use_memory(budget)
+        self.services.use_manifest_memory(budget)
 
     @property
     def locations(self) -> LocationPolicy | None:

@@ -23,7 +23,7 @@ from iceberg_hms.coordinator.protocol.own_files import (
     OwnFiles,
     find_own_files,
 )
-from iceberg_hms.errors import IcebergHmsError, MetastoreError
+from iceberg_hms.errors import IcebergHmsError, MetastoreError, ResourceExhausted
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 
 logger = logging.getLogger(__name__)
@@ -71,11 +71,15 @@ class Purge:
 
         stop: asked before each read and each deletion. Once it is true this returns False. Then call `run` again, which
         begins anew and finds files that are gone, or `give_up`. search_seconds: how long one search for other tables in
-        the folder may take. is_last: one that fails keeps the files that are left; else this returns False."""
+        the folder may take. is_last: one that fails, or for which this process has no memory, keeps the files that are
+        left; else this returns False."""
         self._stopped = False
         deletion = OwnDeletion(self._ports, self._row, "purge")
         try:
             why = self._delete(deletion, stop, search_seconds)
+        except ResourceExhausted as error:
+            self._stopped = not is_last
+            why = f"{error}; a table that is registered from {self.metadata_location} can be dropped with purge again"
         except IcebergHmsError as error:
             self._stopped = not is_last and isinstance(error, MetastoreError)
             why = f"other tables may name them: {error}"
@@ -111,7 +115,8 @@ class Purge:
         )
 
     def _delete(self, deletion: OwnDeletion, stop: Callable[[], bool], search_seconds: float) -> str:
-        """Returns why all files that are left are kept; empty if there is no such reason. Raises MetastoreError."""
+        """Returns why all files that are left are kept; empty if there is no such reason. Raises MetastoreError,
+        ResourceExhausted."""
 
         def stopped() -> bool:
             # Once true it stays so: no manifest may go before the data files that it names.
@@ -169,6 +174,8 @@ class Purge:
                 return
             try:
                 yield from self._reader.list(snapshot)
+            except ResourceExhausted:
+                raise
             except IcebergHmsError as error:
                 logger.warning("files of snapshot %d cannot be found for deletion: %s", snapshot.snapshot_id, error)
 
@@ -176,6 +183,9 @@ class Purge:
         try:
             for entry in self._reader.entries([manifest]):
                 yield entry.data_file.file_path
+        except ResourceExhausted:
+            # Without its data files' names the manifest must stay.
+            raise
         except IcebergHmsError as error:
             logger.warning("files of %s cannot be found for deletion: %s", manifest.manifest_path, error)
 

@@ -12,6 +12,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
+from iceberg_hms.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from iceberg_hms.locking.lock_admin import LockAdmin
@@ -59,7 +60,8 @@ class TableLister(Protocol):
 @dataclass(frozen=True, slots=True)
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
-    open_input: opens a location as a pyarrow file, for reading footers. locks: None for a catalog in memory."""
+    open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
+    `MetadataCache.use_memory`, for manifests. locks: None for a catalog in memory."""
 
     settings: Settings
     ports: CommitPorts
@@ -69,6 +71,7 @@ class Services:
     views: ViewOperations
     stage_proofs: StageProofs
     open_input: Callable[[str], Any]
+    use_manifest_memory: Callable[[MemoryBudget], None]
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]
     close: Callable[[], None]

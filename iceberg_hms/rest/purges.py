@@ -2,8 +2,8 @@
 
 A request deletes for ANSWER_SECONDS itself, so a small table's files are gone when its client has the answer. What is
 left then goes on behind the answer, on one of a few threads; so does a search for other tables in the folder that takes
-longer, or that the metastore does not answer. If too many wait for those threads, the request goes on itself: nothing
-here grows with the number of requests.
+longer, or that the metastore does not answer, and what finds no memory for a manifest. If too many wait for those
+threads, the request goes on itself: nothing here grows with the number of requests.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ SEARCH_SECONDS: Final = 600.0
 #: How many purges go on behind answers at a time, and how many more wait for that.
 THREADS: Final = 2
 WAITING_MAX: Final = 16
+#: How often one is tried that the metastore does not answer, or for which there is no memory, and how long after.
+TRIES: Final = 4
+TRY_AGAIN_SECONDS: Final = 30.0
 #: How long purges go on once the server stops, and how long each may then take for the file that it is at.
 STOP_SECONDS: Final = 2.0
 
@@ -63,7 +66,7 @@ class Purges:
             return True
         if self._goes_on_behind(purge):
             return False
-        self._finish(purge, SEARCH_ALL_SECONDS)
+        self._finish(purge, SEARCH_ALL_SECONDS, tries=1)
         return True
 
     def close(self) -> None:
@@ -99,7 +102,7 @@ class Purges:
         while (following := self._next()) is not None:
             purge, owner = following
             with work_owner.owned_by(owner):
-                self._finish(purge, SEARCH_SECONDS)
+                self._finish(purge, SEARCH_SECONDS, tries=TRIES)
 
     def _next(self) -> tuple[Purge, str] | None:
         with self._mutex:
@@ -108,13 +111,19 @@ class Purges:
             self._threads -= 1
             return None
 
-    def _finish(self, purge: Purge, search_seconds: float) -> None:
-        if not self._ends(purge, partial(purge.run, self._stopping.is_set, search_seconds=search_seconds)):
-            self._give_up(purge)
+    def _finish(self, purge: Purge, search_seconds: float, *, tries: int) -> None:
+        for left in reversed(range(tries)):
+            run = partial(purge.run, self._stopping.is_set, search_seconds=search_seconds, is_last=not left)
+            ended = self._ends(purge, run)
+            if ended:
+                return
+            if ended is None or not left or self._stopping.wait(TRY_AGAIN_SECONDS):
+                break
+        self._give_up(purge)
 
-    def _ends(self, purge: Purge, run: Callable[[], bool]) -> bool:
-        """Run a purge. Whether it came to its end."""
-        ended = False
+    def _ends(self, purge: Purge, run: Callable[[], bool]) -> bool | None:
+        """Run a purge. Whether it came to its end; None after a defect of ours."""
+        ended = None
         with log_and_continue(f"the purge of {purge.name}", _LEFT):
             ended = run()
         if ended:

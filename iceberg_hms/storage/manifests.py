@@ -7,7 +7,6 @@ each group of changes an instance of its own, which has the lists that the group
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, ResourceExhausted
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import file_key, join
 from iceberg_hms.format.manifests.manifest import (
@@ -43,6 +42,7 @@ from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 from iceberg_hms.storage import file_filters
 from iceberg_hms.storage.bounded_cache import BoundedCache
 
@@ -56,10 +56,23 @@ TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
 TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
 #: Memory of a decoded list entry, measured with four partition fields; for the bound of the cache.
 _BYTES_PER_MANIFEST: Final = 1_200
+#: Memory of a file that is read, in times of its length: its bytes, and a block that is inflated or a list's records.
+_TIMES_LENGTH: Final = 2
+#: So many bytes of manifests are read at the same time; or one, if it has more.
+_BATCH_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """The bytes of a manifest list or a manifest, and the memory that counts them for as long as somebody has them."""
+
+    data: bytes
+    memory: HeldMemory
 
 
 class ManifestStore:
-    """What all groups share: files, the caches of lists and of filters, the number of parallel reads.
+    """What all groups share: files, the caches of lists and of filters, the number of parallel reads. memory: counts
+    what is read; by default any memory will do.
 
     Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads, and those of FileBounds.
     """
@@ -74,15 +87,34 @@ class ManifestStore:
         self._cache: BoundedCache[CachedList] = BoundedCache(self._cache_max_bytes, _size_of)
         self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.size_of)
         self._mutex = self.runtime.mutex()
+        self.memory = MemoryBudget()
+
+    def use_memory(self, budget: MemoryBudget) -> None:
+        """Count in this budget what is read: beyond it `read` raises ResourceExhausted."""
+        self.memory = budget
 
     def open(self) -> TableManifests:
         """The port for one group of changes."""
         return TableManifests(self)
 
-    def read(self, location: str) -> bytes:
-        """A manifest list or a manifest."""
+    def read(self, location: str) -> ReadFile:
+        """A manifest list or a manifest. Raises StorageError, CorruptFile; ResourceExhausted before it reads a file for
+        which there is no memory."""
         stop_if_caller_left()
-        return self.files.read(location, self.bounds.manifest_bytes)
+        memory = self.memory.share()
+
+        def admit(length: int) -> None:
+            if not memory.resize(_TIMES_LENGTH * length):
+                raise ResourceExhausted(
+                    f"The requests that are running leave no {_TIMES_LENGTH * length} bytes of memory for {location}"
+                )
+
+        try:
+            return ReadFile(self.files.read(location, replace(self.bounds.manifest_bytes, admit=admit)), memory)
+        except BaseException:
+            # The error's frames keep it until the error is answered.
+            memory.resize(0)
+            raise
 
     def cached_list(self, location: str) -> CachedList | None:
         """A list that was read or written before; lists are immutable, so it is never stale."""
@@ -101,8 +133,8 @@ class ManifestStore:
 
     def read_filter(self, file: ManifestFile) -> bytes:
         """Make and cache the filter of a manifest from its entries."""
-        data = self.read(file.manifest_path)
-        filter_ = file_filters.file_filter(live_data_files(data, file.manifest_path, file, self.bounds))
+        read = self.read(file.manifest_path)
+        filter_ = file_filters.file_filter(live_data_files(read.data, file.manifest_path, file, self.bounds))
         self.cache_filter(file.manifest_path, filter_)
         return filter_
 
@@ -111,11 +143,18 @@ class ManifestStore:
         with self._mutex:
             self._filters.put(location, filter_)
 
-    def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-        """Run functions in parallel, `io_threads` at a time, and yield their results in order."""
-        waiting = iter(functions)
-        while batch := list(itertools.islice(waiting, self.io_threads)):
-            yield from self.runtime.gather(batch)
+    def gather(self, functions: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
+        """Run functions in parallel, and yield their results in order. Each comes with how many bytes it reads, as the
+        manifest's writer says: `io_threads` functions at a time, and no more than _BATCH_BYTES."""
+        batch: list[Callable[[], Any]] = []
+        left = _BATCH_BYTES
+        for length, function in functions:
+            if len(batch) == self.io_threads or (batch and length > left):
+                yield from self.runtime.gather(batch)
+                batch, left = [], _BATCH_BYTES
+            batch.append(function)
+            left -= max(0, length)
+        yield from self.runtime.gather(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +167,12 @@ class _StagedList:
 class _Entries:
     """The entries of a manifest, decoded anew for each iteration: undecoded they take much less memory."""
 
-    data: bytes
+    read: ReadFile
     file: ManifestFile
     bounds: FileBounds
 
     def __iter__(self) -> Iterator[ManifestEntry]:
-        return decode_manifest(self.data, self.file.manifest_path, self.file, self.bounds)
+        return decode_manifest(self.read.data, self.file.manifest_path, self.file, self.bounds)
 
 
 class TableManifests:
@@ -152,7 +191,8 @@ class TableManifests:
             return self._inline(snapshot)
         known = self._known(location)
         if known is None:
-            known = decode_list(self._store.read(location), location, self._store.bounds)
+            read = self._store.read(location)
+            known = decode_list(read.data, location, self._store.bounds)
             self._store.cache_list(location, known)
         return _files(known)
 
@@ -161,10 +201,10 @@ class TableManifests:
         if location is None or count is None or count < 0:
             return None
         known = self._known(location)
-        if known is None:
-            files: Iterable[ManifestFile] = read_list(self._store.read(location), location, self._store.bounds)
-        else:
-            files = _files(known)
+        if known is not None:
+            return leading_added_manifests(_files(known), snapshot.snapshot_id, count)
+        read = self._store.read(location)
+        files = read_list(read.data, location, self._store.bounds)
         return leading_added_manifests(files, snapshot.snapshot_id, count)
 
     def _known(self, location: str) -> CachedList | None:
@@ -182,9 +222,11 @@ class TableManifests:
 
     def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
         files = tuple(files)
-        contents = self._store.gather(partial(self._store.read, each.manifest_path) for each in files)
-        for file, data in zip(files, contents, strict=True):
-            yield file, _Entries(data, file, self._store.bounds)
+        contents = self._store.gather(
+            (each.manifest_length, partial(self._store.read, each.manifest_path)) for each in files
+        )
+        for file, read in zip(files, contents, strict=True):
+            yield file, _Entries(read, file, self._store.bounds)
 
     def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
         files = tuple(files)
@@ -204,7 +246,9 @@ class TableManifests:
             for at, each in enumerate(known)
             if each is None and files[at].content == ManifestContent.DATA and files[at].has_live_files
         }
-        read = self._store.gather(partial(self._store.read_filter, files[at]) for at in sorted(unread))
+        read = self._store.gather(
+            (files[at].manifest_length, partial(self._store.read_filter, files[at])) for at in sorted(unread)
+        )
         return [next(read) if at in unread else each or b"" for at, each in enumerate(known)]
 
     def write(
@@ -258,10 +302,12 @@ class TableManifests:
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot without a list; their list entries are computed from the manifests."""
-        contents = self._store.gather(partial(self._store.read, each) for each in snapshot.manifests)
+        contents = self._store.gather(
+            (TARGET_SIZE_DEFAULT, partial(self._store.read, each)) for each in snapshot.manifests
+        )
         return tuple(
-            _describe(data, location, snapshot.snapshot_id, self._store.bounds)
-            for location, data in zip(snapshot.manifests, contents, strict=True)
+            _describe(read.data, location, snapshot.snapshot_id, self._store.bounds)
+            for location, read in zip(snapshot.manifests, contents, strict=True)
         )
 
 

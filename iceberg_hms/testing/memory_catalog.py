@@ -90,11 +90,12 @@ def memory_catalog(
         threads = runtime or ThreadRuntime(clock)
         lock = MemoryTableLock(runtime=threads)
         lock.short_lease_seconds = loaded.lock_short_lease_ms / 1000
+        manifests = ManifestStore(files, loaded, threads)
         ports = CommitPorts(
             pointer=pointer,
             lock=lock,
             files=files,
-            manifests=ManifestStore(files, loaded, threads).open,
+            manifests=manifests.open,
             runtime=threads,
             events=events,
         )
@@ -107,6 +108,7 @@ def memory_catalog(
             views=ViewOperations(ports, MemoryViewPointer(pointer), loaded),
             stage_proofs=StageProofs.configured(loaded, threads),
             open_input=files.open,
+            use_manifest_memory=manifests.use_memory,
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,

@@ -9,6 +9,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -72,6 +73,42 @@ def test_a_purge_goes_on_after_a_file_that_it_cannot_delete(files, caplog):
     files.stubborn.add("file:/warehouse/db.db/t/data/1.parquet")
     assert dropped(files) == ("file:/warehouse/db.db/t/data/1.parquet",)
     assert "file:/warehouse/db.db/t/data/1.parquet could not be deleted" in caplog.text
+
+
+class Budget(MemoryBudget):
+    """Has no memory for the next `refusals` things."""
+
+    refusals = 0
+
+    def add(self, of, size):
+        self.refusals -= 1
+        return self.refusals < 0 and super().add(of, size)
+
+
+@pytest.mark.parametrize("read", ["list", "manifest"])
+def test_a_purge_without_memory_deletes_nothing_that_leads_to_other_files(read, files, caplog):
+    budget = Budget()
+    with memory_catalog(files=files) as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        files.write("file:/warehouse/db.db/t/data/1.parquet", parquet(1, "ERROR"))
+        table.append(["file:/warehouse/db.db/t/data/1.parquet"])
+        row, metadata = catalog.pointer("db.t"), table.metadata
+        catalog.drop_table("db.t")
+    with memory_catalog(files=files) as catalog:
+        if read == "manifest":
+            catalog.services.ports.manifests().list(metadata.current_snapshot)
+        catalog.use_memory(budget)
+        before = set(files.locations())
+        ran = Purge(catalog.services.ports, TableVersion(row, metadata))
+        budget.refusals = 2
+        assert not ran.run(is_last=False)
+        assert ran.run()
+        assert set(files.locations()) == before
+        assert f"bytes of memory for {metadata.location}" in caplog.text
+        assert f"registered from {row.metadata_location}" in caplog.text
+        assert ran.run()
+    assert files.locations() == ()
 
 
 def test_a_missing_manifest_list_does_not_stop_the_purge(files, caplog):

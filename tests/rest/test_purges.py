@@ -23,8 +23,8 @@ LIMIT = 30
 
 class HeldPurge(Purge):
     """A purge that ends when the test permits it. asked: how often it was asked to run; again: set by the second time.
-    threads, owners: where, and for whom. hangs: what its second run waits for, as for a store. searches: how long each
-    run may search for other tables in the folder, and whether that is the last word."""
+    waits: for the permit. threads, owners: where, and for whom. hangs: what its second run waits for, as for a store.
+    searches: how long each run may search for other tables in the folder, and whether that is the last word."""
 
     def __init__(self, *, releases: int = 0) -> None:
         self.asked = 0
@@ -35,6 +35,7 @@ class HeldPurge(Purge):
         self.threads: list[str] = []
         self.owners: list[str] = []
         self.fails = False
+        self.waits = True
         self.hangs: threading.Event | None = None
         self.searches: list[tuple[float, bool]] = []
 
@@ -58,7 +59,7 @@ class HeldPurge(Purge):
         if self.hangs is not None and self.asked > 1:
             self.hangs.wait(LIMIT)
         while not self.permits.acquire(timeout=0.001):
-            if stop():
+            if stop() or not self.waits:
                 return False
         self.ended.set()
         return True
@@ -99,10 +100,23 @@ def test_a_large_one_goes_on_behind_the_answer_for_its_caller(runtime: ThreadRun
     large.permits.release()
     assert large.ended.wait(LIMIT)
     assert large.threads[-1] != large.threads[0]
-    assert large.searches == [(purges_module.ANSWER_SECONDS, False), (purges_module.SEARCH_SECONDS, True)]
+    assert large.searches == [(purges_module.ANSWER_SECONDS, False), (purges_module.SEARCH_SECONDS, False)]
     assert large.owners == ["caller ann", "caller ann"]
     purges.close()
     assert not large.given_up.is_set()
+
+
+def test_one_that_finds_no_metastore_or_no_memory_is_tried_again(
+    runtime: ThreadRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purges_module, "TRY_AGAIN_SECONDS", 0.001)
+    purges = Purges(runtime)
+    hopeless = HeldPurge()
+    hopeless.waits = False
+    assert not purges.run(hopeless)
+    assert hopeless.given_up.wait(LIMIT)
+    assert [is_last for _, is_last in hopeless.searches] == [False] * purges_module.TRIES + [True]
+    purges.close()
 
 
 def test_a_request_goes_on_itself_if_too_many_wait(runtime: ThreadRuntime) -> None:

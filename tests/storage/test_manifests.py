@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
+from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, ResourceExhausted, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
@@ -55,6 +57,68 @@ def added(count: int) -> list[ManifestEntry]:
 def written(opened: ManifestStore, entries: list[ManifestEntry], **properties: str) -> Any:
     metadata = sample_metadata("file:/w", properties=properties)
     return opened.open().write(metadata, metadata.schema, metadata.spec, 7, entries)
+
+
+class Batches(ThreadRuntime):
+    """Notes how many functions run at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def gather(self, functions: Any) -> Any:
+        self.sizes.append(len(functions))
+        return super().gather(functions)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batches"),
+    [
+        ([1] * 40, [16, 16, 8]),
+        ([8 << 20] * 9, [8, 1]),
+        ([40 << 20, 20 << 20, 40 << 20, 300 << 20, 1], [2, 1, 1, 1]),
+        ([-(1 << 40), 300 << 20, 1], [1, 1, 1]),
+    ],
+)
+def test_manifests_are_read_together_as_long_as_they_are_small(lengths: list[int], batches: list[int]) -> None:
+    """The lengths are what the lists say."""
+    runtime = Batches()
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=16), runtime)
+    [line] = written(opened, added(1))
+    runtime.sizes.clear()
+    lines = [replace(line, manifest_length=length) for length in lengths]
+    assert len(list(opened.open().entries(lines))) == len(lengths)
+    assert runtime.sizes == batches
+
+
+def test_what_is_read_counts_in_the_budget_for_as_long_as_somebody_has_it() -> None:
+    files = CountingFiles()
+    opened = store(files)
+    [line] = written(opened, added(3))
+    length = len(files.read(line.manifest_path))
+    budget = MemoryBudget(5 * length)
+    opened.use_memory(budget)
+    reading = opened.open().read([line])
+    _, entries = next(reading)
+    assert budget.held() == 2 * length
+    assert len(list(entries)) == 3
+    del entries
+    assert next(reading, None) is None
+    assert budget.held() == 0
+
+
+@pytest.mark.parametrize("claimed", [1, 1 << 40])
+def test_a_manifest_for_which_there_is_no_memory_is_not_read(claimed: int) -> None:
+    """whatever the list says of its length"""
+    files = CountingFiles()
+    opened = store(files)
+    [line] = written(opened, added(3))
+    length = len(files.read(line.manifest_path))
+    budget = MemoryBudget(2 * length - 1)
+    opened.use_memory(budget)
+    with pytest.raises(ResourceExhausted, match=f"leave no {2 * length} bytes of memory for {line.manifest_path}"):
+        list(opened.open().entries([replace(line, manifest_length=claimed)]))
+    assert budget.held() == 0
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
