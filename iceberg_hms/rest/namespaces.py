@@ -15,7 +15,7 @@ from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import CreateNamespace, UpdateProperties, joined_parts, single_namespace
-from iceberg_hms.rest.responses import json_response, no_content
+from iceberg_hms.rest.responses import counted_response, no_content
 
 
 def list_namespaces(request: RestRequest) -> Response:
@@ -31,7 +31,8 @@ def list_namespaces(request: RestRequest) -> Response:
         if not request.catalog.namespace_exists(single_namespace(parent)):
             raise NoSuchNamespace(parent)
     shown, token = page.cut(names)
-    return json_response({"namespaces": [[name] for name in shown], "next-page-token": token})
+    body = {"namespaces": [[name] for name in shown], "next-page-token": token}
+    return counted_response(body, request.context.memory)
 
 
 def create_namespace(request: RestRequest) -> Response:
@@ -40,7 +41,7 @@ def create_namespace(request: RestRequest) -> Response:
     request.require(Action.CREATE_NAMESPACE, body.namespace)
     protected.checked_namespace(body.properties)
     request.catalog.create_namespace(body.namespace, body.properties)
-    return _described(body.namespace, request)
+    return _described(body.namespace, request, must=True)
 
 
 def load_namespace(request: RestRequest) -> Response:
@@ -72,13 +73,14 @@ def update_namespace(request: RestRequest) -> Response:
     request.require_protected(protected.checked_namespace(body.updates, body.removals), namespace)
     result = request.catalog.update_namespace(namespace, body.updates, body.removals)
     changed = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
-    return json_response({name: sorted(keys) for name, keys in changed.items()})
+    answer = {name: sorted(keys) for name, keys in changed.items()}
+    return counted_response(answer, request.context.memory, must=True)
 
 
 def _namespace(request: RestRequest) -> str:
     return single_namespace(request.parameters["namespace"])
 
 
-def _described(namespace: str, request: RestRequest) -> Response:
+def _described(namespace: str, request: RestRequest, *, must: bool = False) -> Response:
     body: dict[str, Any] = {"namespace": [namespace], "properties": dict(request.catalog.load_namespace(namespace))}
-    return json_response(body)
+    return counted_response(body, request.context.memory, must=must)

@@ -31,8 +31,15 @@ _PEERS: Final = 1_024
 
 
 def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
-    """A JSON body."""
+    """A small JSON body."""
     return Response(orjson.dumps(value), status, dict(headers or {}), JSON)
+
+
+def counted_response(value: Any, memory: MemoryBudget, *, must: bool = False) -> Response:
+    """A JSON body of any size. memory: counts it until the client has it. must: whatever the budget has left, as for a
+    body of one part. Raises ResourceExhausted."""
+    data = orjson.dumps(value)
+    return SharedResponse(ResponseBody([data], memory.share(), must=must or len(data) <= PART_BYTES), {})
 
 
 def no_content() -> Response:

@@ -37,8 +37,8 @@ from iceberg_hms.rest.payloads import (
     single_namespace,
 )
 from iceberg_hms.rest.responses import (
+    counted_response,
     entity_tag,
-    json_response,
     loaded_response,
     no_content,
     not_modified,
@@ -64,7 +64,7 @@ def list_tables(request: RestRequest) -> Response:
     # The catalog may return the namespace in another case than the client's.
     identifiers = [{"namespace": [table.namespace], "name": table.name} for table in tables]
     token = page.token(tables[-1].name) if more else None
-    return json_response({"identifiers": identifiers, "next-page-token": token})
+    return counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
 
 
 def create_table(request: RestRequest) -> Response:

@@ -25,7 +25,7 @@ from iceberg_hms.rest.payloads import (
     single_level_view,
     single_namespace,
 )
-from iceberg_hms.rest.responses import json_response, no_content, table_response
+from iceberg_hms.rest.responses import counted_response, no_content, table_response
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.views import LoadedView
@@ -40,7 +40,7 @@ def list_views(request: RestRequest) -> Response:
     found = {view.name: view for view in request.catalog.views.list(namespace)}
     names, token = page.cut(list(found))
     identifiers = [{"namespace": [found[name].namespace], "name": name} for name in names]
-    return json_response({"identifiers": identifiers, "next-page-token": token})
+    return counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
 
 
 def create_view(request: RestRequest) -> Response:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.app import create_app
@@ -95,6 +96,17 @@ def fill(budget: MemoryBudget) -> list[Any]:
     return held
 
 
+def fill_what_is_left(budget: MemoryBudget) -> list[Any]:
+    """Others hold all but a few bytes."""
+    held = []
+    size = BUDGET["rest_memory_max_bytes"] // 4
+    while size > 1_000:
+        held.append(budget.share(f"owner {len(held)}"))
+        if not held[-1].resize(size):
+            size //= 2
+    return held
+
+
 def test_a_load_beyond_the_budget_is_tried_again_later() -> None:
     with serving() as (server, _, budget), Raw(server) as client:
         held = fill(budget)
@@ -103,6 +115,27 @@ def test_a_load_beyond_the_budget_is_tried_again_later() -> None:
         assert b"short of memory" in answer.body
         held.clear()
         assert client.ask("GET", path("t0")).status == 200
+
+
+def test_lists_count_until_their_clients_have_them() -> None:
+    """What a client does not read of its 11 MB of names waits in the server."""
+    with serving() as (server, catalog, budget), ExitStack() as stack:
+        names = [f"{'n' * 100}{number:05}" for number in range(80_000)]
+        first = catalog.services.ports.pointer.rows[TableName("default", "t0")]  # type: ignore[attr-defined]
+        for name in names:
+            catalog.services.ports.pointer.rows[TableName("default", name)] = first  # type: ignore[attr-defined]
+        before = held_by_requests(budget)
+        slow = stack.enter_context(Raw(server, receive_buffer=4_096))
+        slow.send(b"GET /v1/namespaces/default/tables HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert eventually(lambda: budget.held() >= before + 10 * MIB)
+        slow.close()
+        assert eventually(lambda: held_by_requests(budget) == before)
+        held = fill_what_is_left(budget)
+        with Raw(server) as client:
+            assert client.ask("GET", "/v1/namespaces/default/tables").status == 503
+            assert client.ask("GET", "/v1/namespaces/default/tables?pageToken=&pageSize=10").status == 200
+            assert client.ask("GET", "/v1/namespaces").status == 200
+        held.clear()
 
 
 @pytest.mark.parametrize("body", [set_property("a"), append(1)], ids=["properties", "append"])
