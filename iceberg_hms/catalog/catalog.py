@@ -447,12 +447,12 @@ class Catalog:
         *,
         overwrite: bool = False,
         wait_seconds: float | None = None,
-        check: Callable[[TableMetadata], None] | None = None,
+        check: Callable[[TableMetadata, TableMetadata | None], None] | None = None,
         owner: str = "",
         client: Client | None = None,
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
-        file. check: raises to refuse what the file holds. owner: of a new table; "": as its properties say, else the
+        file. check: as `CatalogOperations.register`. owner: of a new table; "": as its properties say, else the
         setting `user`.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_table_name(identifier)

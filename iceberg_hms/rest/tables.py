@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -166,12 +166,11 @@ def register_table(request: RestRequest) -> Response:
     request.require(Action.READ_ANY_FILE, EVERYWHERE)
     request.require(Action.REGISTER_TABLE, *identifier)
 
-    def check(metadata: TableMetadata) -> None:
-        marks = protected.marks_of_new_tables(request.context.settings)
-        keys = protected.changed(metadata.properties, marks)
-        if body.overwrite:
-            with suppress(NoSuchTable):
-                keys = protected.replaced(metadata.properties, request.catalog.load(identifier).metadata.properties)
+    def check(metadata: TableMetadata, replaced: TableMetadata | None) -> None:
+        if replaced is None:
+            keys = protected.changed(metadata.properties, protected.marks_of_new_tables(request.context.settings))
+        else:
+            keys = protected.replaced(metadata.properties, replaced.properties)
         request.require_protected(keys, *identifier)
 
     try:

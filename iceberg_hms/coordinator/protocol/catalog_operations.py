@@ -221,11 +221,12 @@ class CatalogOperations:
         owner: str | None = None,
         wait_seconds: float,
         root: str | None = None,
-        check: Callable[[TableMetadata], None] | None = None,
+        check: Callable[[TableMetadata, TableMetadata | None], None] | None = None,
         guard: LocationGuard | None = None,
     ) -> CommitReport:
         """Point a new table at an existing metadata file. With `overwrite` point the table that has this name at a copy
-        of the file instead. root: the folder of the database. check: raises to refuse what the file holds.
+        of the file instead. root: the folder of the database. check: raises to refuse what the file holds; its second
+        argument is what that replaces, if anything, and it is called again under the lock.
         guard: of the locations that the caller and the file may name; None: all.
         Raises as `create`, and MissingFile, StorageError or CorruptFile for the given file.
 
@@ -236,14 +237,14 @@ class CatalogOperations:
             taken = find_taken(self._ports, name)
             metadata = self._registered(name, location, taken, guard)
             if check is not None:
-                check(metadata)
+                check(metadata, self._cache.version(taken).metadata if taken is not None and overwrite else None)
             if taken is not None and not overwrite:
                 raise AlreadyExists(f"Table already exists: {name}")
             look = partial(is_known_to_be_free, self._ports, name, metadata.location, hive=HiveRows.UNREAD, root=root)
             if taken is None or not same_folder(taken.location, metadata.location):
                 look()
             refuse_shared_paths(self._ports, name, metadata.location, _paths(metadata))
-            return self._register(name, location, metadata, taken, owner, wait_seconds, look)
+            return self._register(name, location, metadata, taken, owner, wait_seconds, look, check)
 
         if not overwrite:
             return self._published(register, "registered")
@@ -259,6 +260,7 @@ class CatalogOperations:
         owner: str | None,
         wait_seconds: float,
         look: Callable[[], object],
+        check: Callable[[TableMetadata, TableMetadata], None] | None,
     ) -> CommitReport:
         if taken is None:
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
@@ -274,8 +276,12 @@ class CatalogOperations:
         self._ports.files.write(copy, data)
         self._cache.put(copy, metadata)
         sent: list[CommitAttempt] = []
+
+        def swap(use: LockUse) -> str:
+            return self._swap_to(name, copy, metadata, wait_seconds, use, sent, check)
+
         try:
-            previous = retry_with_full_lease(lambda use: self._swap_to(name, copy, metadata, wait_seconds, use, sent))
+            previous = retry_with_full_lease(swap)
         except IcebergHmsError:
             if not sent:
                 delete_files(self._ports.files, [copy])
@@ -313,15 +319,18 @@ class CatalogOperations:
         wait_seconds: float,
         use: LockUse,
         sent: list[CommitAttempt],
+        check: Callable[[TableMetadata, TableMetadata], None] | None,
     ) -> str:
         """Swap a table to metadata that does not follow from its own. Returns the metadata location that this replaced.
-        sent: gets each swap that was sent."""
+        sent: gets each swap that was sent. check: as for `register`."""
         with locked(self._ports, [name], wait_seconds, use=use) as locks:
             [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
                 # What is registered owns no folder: its metadata names whatever its writer put there.
                 pointer = self._ports.pointer.load(name).without_record()
                 base = self._cache.version(pointer)
+                if check is not None:
+                    check(metadata, base.metadata)
                 swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = send_with_cas(swap, locks)
                 sent.append(CommitAttempt(base, metadata, location))

@@ -8,6 +8,7 @@ from iceberg_hms.errors import (
     CommitStateUnknown,
     CorruptFile,
     InvalidInput,
+    LocationNotAllowed,
     MetastoreRefused,
     MissingFile,
     NoSuchNamespace,
@@ -106,6 +107,31 @@ def test_registering_over_a_table_needs_overwrite_and_points_at_a_copy(harness):
     assert harness.location() not in (old, before), "a name that was used before would open an A-B-A hole"
     assert harness.metadata().current_snapshot is None
     assert harness.lock.acquired == 2
+
+
+def test_what_a_registration_replaces_is_checked_again_under_its_lock(harness):
+    """an admin sets a protected property while the registration waits for the lock"""
+    old = harness.metadata().metadata_log[0]["metadata-file"]
+    acquire = harness.lock.acquire
+    seen = []
+
+    def after_an_admin(name, **options):
+        harness.lock.acquire = acquire
+        harness.coordinator.commit(NAME, set_properties(protected="1"), wait_seconds=1)
+        return acquire(name, **options)
+
+    def check(metadata, replaced):
+        seen.append(replaced.properties.get("protected"))
+        if replaced.properties.get("protected") != metadata.properties.get("protected"):
+            raise LocationNotAllowed("protected")
+
+    harness.lock.acquire = after_an_admin
+    files = set(harness.files.locations())
+    with pytest.raises(LocationNotAllowed):
+        harness.coordinator.operations.register(NAME, old, overwrite=True, wait_seconds=1, check=check)
+    assert seen == [None, "1"]
+    assert harness.metadata().properties["protected"] == "1"
+    assert set(harness.files.locations()) - files == {harness.location()}
 
 
 @pytest.mark.parametrize("answer", [ScriptedAnswer.TRUE, ScriptedAnswer.REPLY_LOST, ScriptedAnswer.REFUSED_AFTER_APPLY])
