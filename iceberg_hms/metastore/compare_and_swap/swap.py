@@ -123,7 +123,7 @@ class SwapSender:
     def _swap(self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool) -> SwapAnswer:
         """The true alter, with the table's metadata location as its expected value."""
         namespace = base.name.namespace
-        renames = (table.dbName, table.tableName) != (base.name.namespace, base.name.name)
+        renames = (table.dbName, table.tableName) != (base.table.dbName, base.table.tableName)
         atomic = client.cas_support.of(namespace) is CompareAndSwap.ATOMIC and not renames
         atomic = atomic and not self._pool.cas_support.may_overwrite(namespace)
         expected = (METADATA_LOCATION, base.metadata_location)
