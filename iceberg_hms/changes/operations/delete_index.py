@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType
 
@@ -121,8 +120,4 @@ def _has_nan(file: DataFile, column: int) -> bool:
 
 
 def _bound(field: NestedField, of: Mapping[int, bytes]) -> Any:
-    data = of.get(field.id)
-    try:
-        return None if data is None else values.from_bytes(field.type, data)
-    except InvalidInput:
-        return None
+    return bound_value(field.type, of.get(field.id))

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import Type
 
 #: A partition: its spec's id, and the values that are not null, by field name. A field that a spec no longer uses
@@ -70,7 +69,8 @@ def _may_hold(of: Type, summary: FieldSummary, value: Any) -> bool:
     if summary.lower_bound is None or summary.upper_bound is None:
         # Every value is null or NaN.
         return False
+    lower, upper = bound_value(of, summary.lower_bound), bound_value(of, summary.upper_bound)
     try:
-        return bool(values.from_bytes(of, summary.lower_bound) <= value <= values.from_bytes(of, summary.upper_bound))
-    except (InvalidInput, TypeError):
+        return lower is None or upper is None or bool(lower <= value <= upper)
+    except TypeError:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -110,6 +111,19 @@ def test_bounds_and_null_counts_rule_out_data_files(
 def test_a_column_that_the_table_lacks_rules_out_nothing() -> None:
     deletes = equality_deletes("e", "info", equality_ids=(99,), **of_ids(1, 5))
     assert applying(deletes, to=data_file("a", "info", **of_ids(6, 9)), at=4) == ["e"]
+
+
+def test_the_bounds_of_uuids_rule_out_no_data_file() -> None:
+    """Java orders them as signed numbers: what begins with f comes before what begins with 0."""
+    fields = [{"id": 1, "name": "key", "required": False, "type": "uuid"}]
+    base = table(3, schemas=[{"type": "struct", "schema-id": 0, "fields": fields}])
+
+    def of_keys(lower: str, upper: str) -> dict[str, Any]:
+        bounds = {"lower_bounds": {1: UUID(lower * 32).bytes}, "upper_bounds": {1: UUID(upper * 32).bytes}}
+        return bounds | {"value_counts": {1: 10}, "null_value_counts": {1: 0}, "nan_value_counts": {1: 0}}
+
+    entry = ManifestEntry(EntryStatus.ADDED, equality_deletes("e", **of_keys("f", "0")), 1, 5, 5)
+    assert list(DeleteIndex([entry], base).applying_to(data_file("a", **of_keys("0", "0")), 4)) == [entry]
 
 
 def test_an_index_of_nothing_is_false() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from iceberg_hms.changes.operations.partition_set import PartitionSet, partition_key
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from tests.changes.operations.stored_tables import StoredTable, data_file
+from tests.changes.tables import table
 
 
 def test_files_of_the_same_values_are_in_it_and_no_others() -> None:
@@ -57,3 +60,17 @@ def test_a_partition_with_nulls_only_in_a_manifest() -> None:
     (manifest,) = stored.state().manifests
     assert PartitionSet([DataFile("f", "PARQUET", 1, 1, {"level": None})]).may_contain(manifest, stored.metadata)
     assert not PartitionSet([data_file("x", "info")]).may_contain(manifest, stored.metadata)
+
+
+def test_the_bounds_of_uuids_rule_out_nothing() -> None:
+    """Java orders them as signed numbers: what begins with f comes before what begins with 0."""
+    fields = [{"id": 1, "name": "key", "required": False, "type": "uuid"}]
+    by_key = {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "name": "key", "transform": "identity"}]}
+    base = table(spec=by_key, schemas=[{"type": "struct", "schema-id": 0, "fields": fields}], last_column_id=1)
+    low, high = UUID("f" * 32), UUID("0" * 31 + "f")
+    manifest = replace(
+        ManifestFile("file:/m.avro", 1, 0, 1), partitions=(FieldSummary(False, False, low.bytes, high.bytes),)
+    )
+    for each in (low, high, UUID("0" * 32)):
+        files = PartitionSet([DataFile("f", "PARQUET", 1, 1, {"key": each})])
+        assert files.may_contain(manifest, base)
