@@ -238,8 +238,9 @@ class CommitServer:
             answer, detail = Answer.UNKNOWN, error.message.partition(": ")[0]
         except IcebergHmsError as error:
             detail = f"{type(error).__name__}: {error.message}"
-            if present and isinstance(error, MetastoreUnavailable):
-                # It was sent before, and the server could not check the table: the client keeps its files.
+            if len(attempt.sent_at) > 1 and isinstance(error, MetastoreUnavailable):
+                # It was sent before, perhaps to an earlier process, and the server could not look at the table: a 429,
+                # after which clients keep their files (Java: SnapshotProducer, whose cleanup is strict).
                 answer = Answer.UNKNOWN
             may_try_again = isinstance(error, CommitFailed | QueueFull)
             # Known problems of the table or of its storage have error types of their own.
