@@ -324,7 +324,7 @@ def test_what_else_we_staged_spark_publishes_if_it_is_the_next_one(
     table.append([first])
     match what:
         case "overwrite":
-            table.overwrite([], wap_id="nightly")
+            table.delete("true", wap_id="nightly")
         case "delete_files":
             table.delete_files([first], wap_id="nightly")
         case _:

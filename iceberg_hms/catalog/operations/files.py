@@ -169,7 +169,15 @@ class FileOperations(NewFileOperations[Result]):
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
         files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
-        Raises as `append` and `delete`; RequirementFailed names the snapshot and the file that conflict."""
+        Raises as `append` and `delete`, also for no files; RequirementFailed names the snapshot and the file that
+        conflict."""
+        files = as_files(files, str, DataFile)
+        if not files:
+            # A pattern that found no file would else empty the table.
+            raise InvalidInput(
+                "nothing to overwrite with",
+                next_step="give at least one file; to delete rows, `delete(where)`, and all rows, `delete('true')`",
+            )
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         rows = None if where is None else self._where(where)
         return self._submit_with_files(

@@ -317,6 +317,16 @@ def test_an_unreadable_file_changes_nothing(table, files, content, error, says):
     assert table.refresh().current_snapshot is None
 
 
+@pytest.mark.parametrize("where", [None, "level = 'ERROR'"])
+def test_an_overwrite_without_files_is_refused_and_says_how_to_mean_it(table, where):
+    """A pattern that found no file would else empty the table."""
+    with pytest.raises(InvalidInput, match="nothing to overwrite with") as refused:
+        table.overwrite((path for path in ()), where)
+    assert "`delete(where)`, and all rows, `delete('true')`" in refused.value.next_step
+    with pytest.raises(InvalidInput, match="nothing to overwrite with"):
+        table.transaction().overwrite([], where)
+
+
 def test_nothing_to_append_is_refused(table):
     with pytest.raises(InvalidInput, match="nothing to append"):
         table.append([])
