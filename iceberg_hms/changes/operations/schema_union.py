@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from iceberg_hms.changes.evolution import is_promotion_allowed
@@ -20,40 +21,37 @@ def union_by_name(draft: SchemaDraft, other: Schema) -> None:
     A column that is narrower in `other` stays as it is. The ids of `other` do not count. Raises InvalidInput for a
     column whose types do not go together.
     """
-    for field in other.fields:
-        _unite(draft, (), field)
+    _unite_fields(draft, (), other.fields)
 
 
-def _unite(draft: SchemaDraft, above: tuple[str, ...], field: NestedField) -> None:
-    path = (*above, field.name)
-    existing = find_column(draft.schema, path, case_sensitive=draft.case_sensitive)
-    if existing is None:
+def _unite_fields(draft: SchemaDraft, above: tuple[str, ...], fields: Sequence[NestedField]) -> None:
+    """The fields of a struct; first what is nested in them: columns get their ids in the order in which Java and
+    PyIceberg add them."""
+    paths = [(*above, field.name) for field in fields]
+    found = [find_column(draft.schema, path, case_sensitive=draft.case_sensitive) for path in paths]
+    for path, existing, field in zip(paths, found, fields, strict=True):
+        if existing is not None:
+            _unite_nested(draft, path, existing.type, field.type)
+    for path, existing, field in zip(paths, found, fields, strict=True):
+        if existing is not None:
+            _update(draft, path, existing, field)
+            continue
         draft.add_column(path, field.type, doc=field.doc, default=field.initial_default)
         if field.write_default != field.initial_default:
             draft.update_column(path, default=field.write_default)
-        return
-    _update(draft, path, existing, field)
-    match existing.type, field.type:
+
+
+def _unite_nested(draft: SchemaDraft, path: tuple[str, ...], existing: Type, new: Type) -> None:
+    """What is in a column; nothing if both have no such parts."""
+    match existing, new:
         case StructType(), StructType():
-            for inner in field.type.fields:
-                _unite(draft, path, inner)
-        case ListType(), ListType():
-            _unite_part(draft, (*path, "element"), existing.type.element_field, field.type.element_field)
-        case MapType(), MapType():
-            _unite_part(draft, (*path, "key"), existing.type.key_field, field.type.key_field)
-            _unite_part(draft, (*path, "value"), existing.type.value_field, field.type.value_field)
-
-
-def _unite_part(draft: SchemaDraft, path: tuple[str, ...], existing: NestedField, new: NestedField) -> None:
-    """An element, key or value, which every list or map has."""
-    _update(draft, path, existing, new)
-    inner: Type = new.type
-    if isinstance(existing.type, StructType) and isinstance(inner, StructType):
-        for each in inner.fields:
-            _unite(draft, path, each)
-    elif not isinstance(inner, PrimitiveType):
-        for part, old in zip(types.nested_fields(inner), types.nested_fields(existing.type), strict=True):
-            _unite_part(draft, (*path, part.name), old, part)
+            _unite_fields(draft, path, new.fields)
+        case (ListType(), ListType()) | (MapType(), MapType()):
+            # An element, key and value, which every list or map has.
+            for part, old in zip(types.nested_fields(new), types.nested_fields(existing), strict=True):
+                inner = (*path, part.name)
+                _unite_nested(draft, inner, old.type, part.type)
+                _update(draft, inner, old, part)
 
 
 def _update(draft: SchemaDraft, path: tuple[str, ...], existing: NestedField, new: NestedField) -> None:

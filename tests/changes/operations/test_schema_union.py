@@ -105,6 +105,13 @@ def test_lists_of_lists_are_united() -> None:
     assert str(schema.find("l.element.element.x").type) == "long"  # type: ignore[union-attr]
 
 
+def test_nested_columns_get_their_ids_before_those_of_the_struct_around_them() -> None:
+    base = wide_table(columns=[column(1, "b", struct(column(2, "b", "int")))])
+    draft = SchemaDraft(base)
+    union_by_name(draft, Schema.parse(struct(column(1, "a", "int"), column(2, "b", struct(column(3, "a", "int"))))))
+    assert {name: id_ for name, id_ in names(draft.finish()).items() if name.endswith("a")} == {"b.a": 3, "a": 4}
+
+
 def test_case_is_ignored_on_demand() -> None:
     schema = united(column(1, "ID", "long"), case_sensitive=False)
     assert names(schema).keys() == names(wide_table().schema).keys()
