@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from iceberg_hms.changes import evolution, updates
 from iceberg_hms.changes import summary as summaries
@@ -27,6 +28,10 @@ FILES_SCHEMA = "files-schema"
 FILES_SPEC = "files-spec"
 FILES_NAME_MAPPING = "files-name-mapping"
 
+#: The formats of data files and delete files (spec: data_file, file_format), and that of deletion vectors.
+_FORMATS: Final = ("PARQUET", "ORC", "AVRO")
+_VECTOR_FORMAT: Final = "PUFFIN"
+
 
 class NewDataFiles:
     """The data files that one operation adds.
@@ -40,7 +45,7 @@ class NewDataFiles:
     sequence_number: the files' data sequence number; None: that of the snapshot, as for rows that are new. A rewrite
     states the number that its rows had, so that newer deletes still apply to them.
 
-    Raises InvalidInput for delete files, a file named twice, negative counts, and files of another spec.
+    Raises InvalidInput for delete files, a file named twice, files of another spec, and as `check_record`.
     """
 
     def __init__(
@@ -164,6 +169,19 @@ def _with_order(data_file: DataFile) -> DataFile:
     return data_file if data_file.sort_order_id is not None else replace(data_file, sort_order_id=UNSORTED_ORDER_ID)
 
 
+def check_record(file: DataFile) -> None:
+    """Raises InvalidInput for the record of a data file or delete file that no reader can read."""
+    if not file.file_path:
+        raise InvalidInput("A file's record has no path")
+    formats = _FORMATS if file.content == FileContent.DATA else (*_FORMATS, _VECTOR_FORMAT)
+    if file.file_format.upper() not in formats:
+        raise InvalidInput(
+            f"{file.file_path} has the format {file.file_format!r}, which is none of {', '.join(formats)}"
+        )
+    if file.record_count < 0 or file.file_size_in_bytes < 0:
+        raise InvalidInput(f"{file.file_path} has a negative record count or size")
+
+
 def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSpec | None]) -> frozenset[str]:
     """The keys of the files (`format.locations.file_key`)."""
     seen: set[str] = set()
@@ -174,8 +192,7 @@ def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSp
         if data_file.spec_id not in specs:
             known = ", ".join(map(str, sorted(specs)))
             raise InvalidInput(f"{path} was made for partition spec {data_file.spec_id}, the operation is for {known}")
-        if data_file.record_count < 0 or data_file.file_size_in_bytes < 0:
-            raise InvalidInput(f"{path} has a negative record count or size")
+        check_record(data_file)
         key = file_key(path)
         if key in seen:
             raise InvalidInput(f"Cannot append a file twice: {path}")

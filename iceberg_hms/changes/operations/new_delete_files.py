@@ -11,6 +11,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
+from iceberg_hms.changes.operations.new_data_files import check_record
 from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
@@ -29,8 +30,8 @@ class NewDeleteFiles:
     """The delete files that one operation adds. snapshot_id: of the operation's snapshot. planned: the state of the
     table that the files were written for; None: not known.
 
-    Raises InvalidInput for data files, a file named twice, negative counts, equality deletes without columns, deletion
-    vectors that lack the fields which locate them, and two of them for one data file.
+    Raises InvalidInput for data files, a file named twice, equality deletes without columns, deletion vectors that lack
+    the fields which locate them, and two of them for one data file; and as `check_record`.
     """
 
     def __init__(
@@ -114,8 +115,7 @@ def _check_files(delete_files: Sequence[DataFile]) -> frozenset[str]:
     for each in delete_files:
         if each.content == FileContent.DATA:
             raise InvalidInput(f"Not a delete file: {each.file_path}")
-        if each.record_count < 0 or each.file_size_in_bytes < 0:
-            raise InvalidInput(f"{each.file_path} has a negative record count or size")
+        check_record(each)
         if each.content == FileContent.EQUALITY_DELETES and not each.equality_ids:
             raise InvalidInput(f"{each.file_path} has equality deletes and names no column")
         if is_deletion_vector(each):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -376,6 +377,8 @@ def test_partition_values_must_be_the_specs() -> None:
         ([data_file("a", content=1)], "delete file"),
         ([data_file("a", spec_id=3)], "made for partition spec 3"),
         ([data_file("a", records=-1)], "negative"),
+        ([replace(data_file("a"), file_path="")], "has no path"),
+        ([replace(data_file("a"), file_format="PUFFIN")], "'PUFFIN', which is none of PARQUET, ORC, AVRO"),
     ],
 )
 def test_files_that_cannot_be_appended_are_refused_at_once(files: list[DataFile], message: str) -> None:

@@ -25,6 +25,8 @@ from tests.changes.operations.stored_tables import (
     [
         ([data_file("a")], "Not a delete file: file:/data/a.parquet"),
         ([position_deletes("p", records=-1)], "negative record count"),
+        ([replace(position_deletes("p"), file_path="")], "has no path"),
+        ([replace(position_deletes("p"), file_format="CSV")], "'CSV', which is none of PARQUET, ORC, AVRO, PUFFIN"),
         ([equality_deletes("e", equality_ids=())], "equality deletes and names no column"),
         ([position_deletes("p"), position_deletes("p")], "Cannot add a delete file twice"),
         ([replace(deletion_vector("a"), content_offset=None)], "without referenced_data_file, content_offset"),
