@@ -313,8 +313,9 @@ class TableLock(Protocol):
         """Wait for the exclusive lock on a table (which need not exist) and keep it alive.
 
         request: names the request to operators; at most 36 characters of [0-9a-z-].
-        use: BLIND unless everything that the caller has under way on the table carries an expected value. Otherwise
-        the lock may be `require_cas`, and for CAS its lease may be much shorter than the server's.
+        use: BLIND unless everything that the caller has under way on the table carries an expected value, one that is
+        never right again once the table has moved. Otherwise the lock may be `require_cas`, and for CAS its lease may
+        be much shorter than the server's.
         Raises LockNotAcquired (timed out; no entry is left behind), LockUnavailable, MetastoreUnavailable.
         """
         ...

@@ -142,7 +142,7 @@ class PoolCasSupport:
 
         CAS and UNPROVEN speak of the connections so far. A swap may still meet another one: a server of another
         version, or one whose proof expired. So a lock whose agentInfo says CAS or UNPROVEN allows only swaps with
-        `require_cas`. A lock under which a drop may be sent says BLIND.
+        `require_cas`. A lock under which a drop or rename may be sent says BLIND.
         """
         known = self._unexpired(namespace)
         if not known:
