@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.work_owner import NOBODY, owner
 
 #: JSON that takes more memory is parsed and made alone: that keeps the interpreter, and takes memory besides.
@@ -103,6 +104,11 @@ class HeldMemory:
             self._budget.add_all_the_same(self._owner, size - self.bytes)
         self.bytes = size
         return True
+
+    def require(self, size: int, what: str) -> None:
+        """`resize`. what: they are for. Raises ResourceExhausted if they do not fit: try again later."""
+        if not self.resize(size):
+            raise ResourceExhausted(f"The requests that are running leave no {size} bytes of memory for {what}")
 
     def set_to(self, size: int) -> None:
         """Hold so many bytes in all, whether they fit or not: for what must not be refused any more."""

@@ -3,6 +3,9 @@ from __future__ import annotations
 import gc
 import threading
 
+import pytest
+
+from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.memory_budget import LARGE_BYTES, MemoryBudget
 from iceberg_hms.work_owner import NOBODY, owned_by
 
@@ -107,3 +110,11 @@ def test_what_is_large_is_worked_on_by_one_thread_at_a_time() -> None:
         with budget.alone(LARGE_BYTES):
             assert not began.acquire(timeout=0.05)
     assert began.acquire(timeout=30)
+
+
+def test_what_must_fit_and_does_not_is_named_and_changes_nothing() -> None:
+    held = MemoryBudget(10).share("ann")
+    held.require(4, "a file")
+    with pytest.raises(ResourceExhausted, match="leave no 11 bytes of memory for a file"):
+        held.require(11, "a file")
+    assert held.bytes == 4

@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
-from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.format.metadata.gzip_parts import CompressedPart, join_gzip, join_text
 from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 
@@ -35,10 +34,8 @@ class ResponseBody:
         self._memory = memory
         if must:
             memory.set_to(len(self.data))
-        elif not memory.resize(len(self.data)):
-            raise ResourceExhausted(
-                f"The requests that are running leave no {len(self.data)} bytes of memory for a response"
-            )
+        else:
+            memory.require(len(self.data), "a response")
         self._parts = tuple(_within(self.data, found))
         self._packed: bytes | None = None
         self._packing: asyncio.Future[bytes] | None = None

@@ -35,11 +35,13 @@ def json_response(value: Any, *, headers: Mapping[str, str] | None = None, statu
     return Response(orjson.dumps(value), status, dict(headers or {}), JSON)
 
 
-def counted_response(value: Any, memory: MemoryBudget, *, must: bool = False) -> Response:
+def counted_response(
+    value: Any, memory: MemoryBudget, *, must: bool = False, headers: Mapping[str, str] | None = None
+) -> Response:
     """A JSON body of any size. memory: counts it until the client has it. must: whatever the budget has left, as for a
     body of one part. Raises ResourceExhausted."""
     data = orjson.dumps(value)
-    return SharedResponse(ResponseBody([data], memory.share(), must=must or len(data) <= PART_BYTES), {})
+    return SharedResponse(ResponseBody([data], memory.share(), must=must or len(data) <= PART_BYTES), headers or {})
 
 
 def no_content() -> Response:
@@ -70,7 +72,7 @@ def table_response(
     """
     body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
     body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
-    return SharedResponse(ResponseBody([orjson.dumps(body)], memory.share()), {"ETag": tag} if tag else {})
+    return counted_response(body, memory, must=True, headers={"ETag": tag} if tag else None)
 
 
 def commit_response(
@@ -158,7 +160,7 @@ async def compressed(response: Response, run: RunOnThread) -> Response:
     if isinstance(response, SharedResponse):
         shared = response.shared
     else:
-        # Small: names, or an error.
+        # Small: an error, for one.
         shared = ResponseBody([bytes(response.body)], MemoryBudget().share())
     await shared.pack(run)
     response.body = shared.packed()

@@ -17,7 +17,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, ResourceExhausted
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import file_key, join
 from iceberg_hms.format.manifests.manifest import (
@@ -102,15 +102,11 @@ class ManifestStore:
         which there is no memory."""
         stop_if_caller_left()
         memory = self.memory.share()
-
-        def admit(length: int) -> None:
-            if not memory.resize(_TIMES_LENGTH * length):
-                raise ResourceExhausted(
-                    f"The requests that are running leave no {_TIMES_LENGTH * length} bytes of memory for {location}"
-                )
-
+        limit = replace(
+            self.bounds.manifest_bytes, admit=lambda length: memory.require(_TIMES_LENGTH * length, location)
+        )
         try:
-            return ReadFile(self.files.read(location, replace(self.bounds.manifest_bytes, admit=admit)), memory)
+            return ReadFile(self.files.read(location, limit), memory)
         except BaseException:
             # The error's frames keep it until the error is answered.
             memory.resize(0)

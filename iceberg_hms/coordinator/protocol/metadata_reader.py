@@ -42,10 +42,7 @@ class MetadataReader:
         held = self.memory.share(None if versions == 1 else NOBODY)
 
         def hold(size: int) -> None:
-            if not held.resize(versions * size):
-                raise ResourceExhausted(
-                    f"The requests that are running leave no {versions * size} bytes of memory for a metadata file"
-                )
+            held.require(versions * size, "a metadata file")
 
         limit = replace(self._bounds.metadata_bytes, admit=lambda length: hold(self._bounds.likely_bytes(length)))
         try:
