@@ -47,7 +47,6 @@ class ZooKeeperHeldLock:
         self._session = session
         self._runtime = runtime
         self._node = node
-        self._sent = sent
         self._on_release = on_release
         self._may_overwrite = may_overwrite
         self._swap_seconds = swap_seconds
@@ -181,9 +180,8 @@ class ZooKeeperHeldLock:
 
     def _beat(self) -> None:
         interval = self._lease_seconds / HEARTBEATS_PER_LEASE
-        # The lease counts from when the lock was asked for, and the answer may have been slow.
-        pause = interval - self._runtime.read_clocks().max_seconds_since(self._sent)
-        while not self._over.wait(max(0.0, pause)):
+        pause = self._cover.until_first_heartbeat(interval)
+        while not self._over.wait(pause):
             pause = interval
             try:
                 self.renew()

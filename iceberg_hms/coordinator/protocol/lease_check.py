@@ -88,6 +88,12 @@ class LeaseCheck:
             raise LockLost(lost)
         return seconds
 
+    def until_first_heartbeat(self, interval_seconds: float) -> float:
+        """How long to wait for the first heartbeat of a lock: its lease counts from when it was asked for, and the
+        answer may have been slow."""
+        with self._mutex:
+            return max(0.0, interval_seconds - self._runtime.read_clocks().max_seconds_since(self._renewed))
+
     def shorten(self, lease_seconds: float) -> None:
         """From now on the lease is no longer than this."""
         with self._mutex:

@@ -46,7 +46,6 @@ class HmsHeldLock:
         self._entries = entries
         self._runtime = runtime
         self._entry = entry
-        self._sent = sent
         self._server_lease = server_lease
         self._interval_seconds = interval_seconds
         self._on_release = on_release
@@ -102,9 +101,8 @@ class HmsHeldLock:
         self._cover.record_renewal(sent)
 
     def _beat(self) -> None:
-        # The lease counts from when the lock was asked for, and the answer may have been slow.
-        pause = self.interval_seconds - self._runtime.read_clocks().max_seconds_since(self._sent)
-        while not self._released.wait(max(0.0, pause)):
+        pause = self._cover.until_first_heartbeat(self.interval_seconds)
+        while not self._released.wait(pause):
             pause = self.interval_seconds
             try:
                 self.renew()
