@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
 from iceberg_hms.expressions.bounds import bound_value
@@ -108,7 +108,8 @@ def _is_all_null(file: DataFile, column: int) -> bool:
 def _may_overlap(field: NestedField, one: DataFile, other: DataFile) -> bool:
     if _has_nan(one, field.id) and _has_nan(other, field.id):
         return True
-    bounds = [_bound(field, of) for each in (one, other) for of in (each.lower_bounds or {}, each.upper_bounds or {})]
+    found = (of or {} for each in (one, other) for of in (each.lower_bounds, each.upper_bounds))
+    bounds = [bound_value(field.type, of.get(field.id)) for of in found]
     if any(each is None for each in bounds):
         return True
     return bool(bounds[0] <= bounds[3] and bounds[2] <= bounds[1])
@@ -117,7 +118,3 @@ def _may_overlap(field: NestedField, one: DataFile, other: DataFile) -> bool:
 def _has_nan(file: DataFile, column: int) -> bool:
     count = (file.nan_value_counts or {}).get(column)
     return count is None or count > 0
-
-
-def _bound(field: NestedField, of: Mapping[int, bytes]) -> Any:
-    return bound_value(field.type, of.get(field.id))
