@@ -105,8 +105,8 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "search-one-database-only",
         "a table is looked up in all databases",
         "coordinator/protocol/uuid_lookup.py",
-        "        return [last_known.namespace, *others]\n",
-        "        return [last_known.namespace, *others][:1]\n",
+        "        for namespace in (last_known.namespace, *others):\n",
+        "        for namespace in (last_known.namespace,):\n",
         scenario="moves",
     ),
     Mutant(

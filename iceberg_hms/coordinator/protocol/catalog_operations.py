@@ -49,7 +49,7 @@ from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, Table
 from iceberg_hms.coordinator.protocol.operation_requests import (
     find_taken,
     held_until_now,
-    is_gone,
+    is_dropped,
     locked,
     points_at,
     raise_not_made,
@@ -393,22 +393,16 @@ class CatalogOperations:
             if check is not None:
                 check(pointer)
             answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: self._is_removed(pointer), locks):
+            is_made = partial(is_dropped, ports.pointer.load, name, lambda: self._others_of(pointer))
+            if not was_made(ports, self._settings, name, answer, is_made, locks):
                 unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
                 raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
             return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None
 
-    def _is_removed(self, pointer: Pointer) -> bool:
-        """Whether a table is seen to be gone, and under no other name: others rename without a lock."""
-        name = pointer.name
-        if not is_gone(self._ports.pointer.load, name):
-            return False
-        try:
-            uuid = self._cache.get(pointer.metadata_location).uuid
-            return uuid is None or not self._uuid_lookup.find(uuid, name)
-        except IcebergHmsError as error:
-            logger.warning("%s is gone, and could not be looked up under other names: %s", name, error)
-            return True
+    def _others_of(self, pointer: Pointer) -> Sequence[TableVersion]:
+        """The tables that have the UUID of a table whose name is gone. Raises as `UuidLookup.find`."""
+        uuid = self._cache.get(pointer.metadata_location).uuid
+        return () if uuid is None else self._uuid_lookup.find(uuid, pointer.name)
 
     def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
         """Run an operation, and publish its report with what it used, unless it was already committed."""

@@ -185,6 +185,18 @@ def points_at(load: Callable[[TableName], Pointer], name: TableName, location: s
         return False
 
 
+def is_dropped(load: Callable[[TableName], Pointer], name: TableName, has_another_name: Callable[[], object]) -> bool:
+    """Whether a table or view is seen to be gone, and under no other name: others rename without a lock.
+    has_another_name: searches for it. One that nobody can search for counts as dropped."""
+    if not is_gone(load, name):
+        return False
+    try:
+        return not has_another_name()
+    except IcebergHmsError as error:
+        logger.warning("%s is gone, and could not be looked up under other names: %s", name, error)
+        return True
+
+
 def is_gone(load: Callable[[TableName], Pointer], name: TableName) -> bool:
     """Whether a name is seen to have no table, or no view; False also if the metastore cannot be asked."""
     try:

@@ -19,8 +19,9 @@ names the table; the caller must know whether a swap may still be under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
@@ -29,6 +30,41 @@ from iceberg_hms.errors import MetastoreUnavailable, MissingFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 _PASSES: Final = 2
+
+
+Found = TypeVar("Found")
+
+
+def search_twice(
+    ports: CommitPorts,
+    last_known: TableName,
+    seconds: float,
+    within: Callable[[str, Callable[[], float]], Iterable[Found]],
+) -> list[Found]:
+    """What is found in all databases, as above: in the first pass, or else in the second.
+
+    last_known: the name that was last known of what is searched for. seconds: the most that both passes may take.
+    within: searches a database; its second argument says how much of that time is left, or raises MetastoreUnavailable.
+    Raises as the search."""
+    deadline = ports.runtime.now() + seconds
+
+    def remaining() -> float:
+        left = deadline - ports.runtime.now()
+        if left <= 0:
+            raise MetastoreUnavailable(
+                f"timed out after {seconds:g} s searching all databases for a table or view",
+                next_step="raise commit.uuid-lookup.total-timeout-ms",
+            )
+        return left
+
+    found: list[Found] = []
+    for _ in range(_PASSES):
+        others = [each for each in ports.pointer.databases() if each != last_known.namespace]
+        for namespace in (last_known.namespace, *others):
+            found += within(namespace, remaining)
+        if found:
+            break
+    return found
 
 
 class UuidLookup:
@@ -45,28 +81,17 @@ class UuidLookup:
 
         Raises MetastoreError, MissingFile, CorruptFile, StorageError if the search failed.
         """
-        deadline = self._ports.runtime.now() + self._timeout
-        found: list[TableVersion] = []
-        for _ in range(_PASSES):
-            for namespace in self._databases(last_known):
-                found += self._within(namespace, uuid, deadline)
-            if found:
-                break
-        return found
+        return search_twice(self._ports, last_known, self._timeout, partial(self._within, uuid))
 
-    def _databases(self, last_known: TableName) -> list[str]:
-        others = [each for each in self._ports.pointer.databases() if each != last_known.namespace]
-        return [last_known.namespace, *others]
-
-    def _within(self, namespace: str, uuid: str, deadline: float) -> Iterator[TableVersion]:
-        rows = self._ports.pointer.find_by_uuid(namespace, uuid, timeout_seconds=self._remaining(deadline))
+    def _within(self, uuid: str, namespace: str, remaining: Callable[[], float]) -> Iterator[TableVersion]:
+        rows = self._ports.pointer.find_by_uuid(namespace, uuid, timeout_seconds=remaining())
         for pointer in rows.matching:
             metadata = self._cache.get(pointer.metadata_location)
             # A row's UUID may be outdated: other writers register a file over a table, and leave it as it was.
             if _has_uuid(metadata, uuid):
                 yield TableVersion(pointer, metadata)
         for pointer in rows.without_uuid:
-            self._remaining(deadline)
+            remaining()
             if self._matches(pointer, uuid):
                 yield self._cache.version(pointer)
 
@@ -77,15 +102,6 @@ class UuidLookup:
         except MissingFile:
             # A row whose metadata file is gone is no table.
             return False
-
-    def _remaining(self, deadline: float) -> float:
-        remaining = deadline - self._ports.runtime.now()
-        if remaining <= 0:
-            raise MetastoreUnavailable(
-                f"timed out after {self._timeout:g} s searching all databases for a table",
-                next_step="raise commit.uuid-lookup.total-timeout-ms",
-            )
-        return remaining
 
 
 def _has_uuid(metadata: TableMetadata, uuid: str) -> bool:

@@ -15,7 +15,7 @@ of the same file.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -30,7 +30,7 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, is_known_to_be_free, refuse_shared_paths
 from iceberg_hms.coordinator.protocol.metadata_reader import MetadataReader
 from iceberg_hms.coordinator.protocol.operation_requests import (
-    is_gone,
+    is_dropped,
     locked,
     points_at,
     raise_not_made,
@@ -41,6 +41,7 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
 )
 from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution
 from iceberg_hms.coordinator.protocol.unanswered_swaps import run_with_caller_timeout
+from iceberg_hms.coordinator.protocol.uuid_lookup import search_twice
 from iceberg_hms.coordinator.view_ports import ViewPointer
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -65,8 +66,6 @@ logger = logging.getLogger(__name__)
 #: What has a name, for messages.
 _TABLE: Final = "Table"
 _VIEW: Final = "View"
-#: How often all databases are searched for a view.
-_PASSES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,20 +223,10 @@ class ViewOperations:
         with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
             base = load(name)
             answer = send(lambda: self.pointer.drop(base), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: self._is_removed(base), locks):
-                unchanged = points_at(load, name, base.metadata_location)
-                raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
-
-    def _is_removed(self, base: Pointer) -> bool:
-        """Whether a view is seen to be gone, and under no other name, as far as one can be found."""
-        if not is_gone(self.pointer.load, base.name):
-            return False
-        try:
-            metadata = self._read(base.metadata_location)
-        except IcebergHmsError as error:
-            logger.warning("%s is gone, and could not be looked up under other names: %s", base.name, error)
-            return True
-        return not self._has_another_name(metadata)
+            location = base.metadata_location
+            is_made = partial(is_dropped, load, name, lambda: self._has_another_name(name, self._read(location)))
+            if not was_made(ports, self._settings, name, answer, is_made, locks):
+                raise_not_made(answer, unchanged=points_at(load, name, location), what=f"drop of {name}")
 
     def _base(self, name: TableName) -> ViewBase:
         row = self.pointer.load(name)
@@ -319,8 +308,9 @@ class ViewOperations:
             row = load(name)
         except NotAnIcebergView:
             if final and conflict:
-                self._raise_taken(answer, name, _TABLE, metadata if is_new else None)
-                return
+                if is_new and self._was_renamed(answer, name, metadata):
+                    return
+                raise _taken(name, _TABLE) from None
             raise_not_made(answer, unchanged=final and not conflict, what=what)
         except NoSuchView:
             raise_not_made(answer, unchanged=not conflict, what=what)
@@ -333,36 +323,34 @@ class ViewOperations:
         if is_new and has_our_uuid:
             return
         if final and conflict and has_our_uuid is False:
-            self._raise_taken(answer, name, _VIEW, metadata if is_new else None)
-            return
+            if is_new and self._was_renamed(answer, name, metadata):
+                return
+            raise _taken(name, _VIEW)
         raise_not_made(answer, unchanged=final and not conflict and has_our_uuid is False, what=what)
 
-    def _raise_taken(self, answer: SwapAnswer, name: TableName, holder: str, new: ViewMetadata | None) -> None:
-        """Raises the refusal of a taken name. Returns if the creation of the view `new` was made all the same: another
-        writer renamed it, and gave its name away. Raises CommitStateUnknown if that is not known."""
-        elsewhere = new is not None and self._has_another_name(new)
+    def _was_renamed(self, answer: SwapAnswer, name: TableName, metadata: ViewMetadata) -> bool:
+        """Whether a creation that was refused for a taken name was made all the same: another writer renamed the view,
+        and gave its name away. Raises CommitStateUnknown if that is not known."""
+        elsewhere = self._has_another_name(name, metadata)
         if elsewhere is None:
             raise_not_made(answer, unchanged=False, what=f"creation of {name}")
-        if not elsewhere:
-            raise _taken(name, holder)
+        return elsewhere
 
-    def _has_another_name(self, metadata: ViewMetadata) -> bool | None:
-        """Whether a view is in any database; None if the search failed. One pass may miss a view that is renamed
-        meanwhile, as `uuid_lookup` says."""
-        deadline = self._ports.runtime.now() + self._settings.uuid_lookup_total_timeout_ms / 1000
-        unreadable = False
+    def _has_another_name(self, last_known: TableName, metadata: ViewMetadata) -> bool | None:
+        """Whether a view is in any database; None if the search failed, or found one that may be it."""
+
+        def within(namespace: str, remaining: Callable[[], float]) -> Iterator[bool | None]:
+            rows = self._ports.pointer.find_by_folder(namespace, metadata.location, timeout_seconds=remaining())
+            for row in rows:
+                if row.is_view and (has_uuid := self._has_uuid(row, metadata.uuid)) is not False:
+                    yield has_uuid
+
         try:
-            for namespace in _PASSES * list(self._ports.pointer.databases()):
-                left = deadline - self._ports.runtime.now()
-                for row in self._ports.pointer.find_by_folder(namespace, metadata.location, timeout_seconds=left):
-                    has_uuid = row.is_view and self._has_uuid(row, metadata.uuid)
-                    if has_uuid:
-                        return True
-                    unreadable |= has_uuid is None
+            found = search_twice(self._ports, last_known, self._settings.uuid_lookup_total_timeout_ms / 1000, within)
         except IcebergHmsError as error:
             logger.warning("the view with the uuid %s could not be looked up: %s", metadata.uuid, error)
             return None
-        return None if unreadable else False
+        return True if True in found else None if found else False
 
     def _has_uuid(self, row: Pointer, uuid: str) -> bool | None:
         """Whether a view has a UUID; None if its file cannot be read."""
