@@ -119,7 +119,7 @@ def doubt_of_swaps(
     """As `SentSwaps.doubt`; None for a change that adds no snapshot, whose client deletes nothing."""
     if not identity.snapshot_ids:
         return None
-    return sent.doubt(identity, base.pointer.metadata_location, base.metadata, moment=moment, group=group)
+    return sent.doubt(identity, base.pointer, base.metadata, moment=moment, group=group)
 
 
 class AlreadyCommitted:

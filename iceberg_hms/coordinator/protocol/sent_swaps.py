@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.coordinator.ports import Refused, Runtime, SwapAnswer, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, Runtime, SwapAnswer, TableName, Unanswered
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -228,24 +228,27 @@ class SentSwaps:
     def doubt(
         self,
         identity: ChangeIdentity,
-        location: str,
+        row: Pointer,
         metadata: TableMetadata,
         *,
         moment: int | None = None,
         group: Collection[Carried] = (),
     ) -> str | None:
-        """Why a change that the table lacks may still come into it by a swap that was sent. None: it cannot.
+        """Why a change that the table lacks was in it, or may still come into it, by a swap that was sent. None: neither.
 
-        location, metadata: the table. moment: before it was loaded; None: nothing was sent since then but by the
-        caller, on what was loaded. group: commits that are refused with it."""
+        row, metadata: the table. moment: before it was loaded; None: nothing was sent since then but by the caller, on
+        what was loaded. group: commits that are refused with it."""
         with self._mutex:
             if self._another_waits(identity, group):
                 return "it was sent twice, and the other one still waits for its turn"
             if any(id_ in self._landed for id_ in identity.snapshot_ids):
                 return "this process committed it before"
             for swap in self._open_with(identity):
+                if row.previous_metadata_location in swap.files:
+                    # The metadata of a registration over the table does not tell what it replaced; the row does.
+                    return f"the table had it in {row.previous_metadata_location}, until another file was registered"
                 known_at = self._events if moment is None else moment
-                if not (swap.is_atomic and swap.base != location and swap.order <= known_at):
+                if not (swap.is_atomic and swap.base != row.metadata_location and swap.order <= known_at):
                     return f"a swap with it was sent from {swap.base}, and may still be made"
             if self.would_know(identity):
                 return None

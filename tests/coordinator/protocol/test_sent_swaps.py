@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
-from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.protocol import sent_swaps
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
@@ -63,9 +63,14 @@ class Process:
     def __init__(self, sent: SentSwaps) -> None:
         self.sent = sent
         self.location = "file:/m/0"
+        self.previous: str | None = None
 
-    def send(self, identity: ChangeIdentity, *, fences: bool = True) -> SentSwap:
-        swap = SentSwap(NAME, self.location, fences, carried_by(identity), uuid=TABLE.uuid)
+    @property
+    def row(self) -> Pointer:
+        return Pointer(NAME, self.location, self.previous, {}, None)
+
+    def send(self, identity: ChangeIdentity, *, fences: bool = True, files: frozenset[str] = frozenset()) -> SentSwap:
+        swap = SentSwap(NAME, self.location, fences, carried_by(identity), files, uuid=TABLE.uuid)
         assert self.sent.send(swap, [])
         return swap
 
@@ -74,7 +79,7 @@ class Process:
         self.location = f"{swap.base}+"
 
     def is_doubtful(self, identity: ChangeIdentity, *, moment: int | None = None) -> bool:
-        return self.sent.doubt(identity, self.location, TABLE, moment=moment) is not None
+        return self.sent.doubt(identity, self.row, TABLE, moment=moment) is not None
 
 
 @pytest.fixture
@@ -123,6 +128,16 @@ def test_an_unanswered_swap_is_over_when_the_table_has_left_its_base_where_that_
     assert process.is_doubtful(own(7), moment=0), "the table may have been loaded before the swap was sent"
 
 
+def test_an_unanswered_swap_was_made_if_the_row_says_that_its_file_was_the_one_before(process: Process) -> None:
+    swap = process.send(own(7), files=frozenset(["file:/m/0+"]))
+    process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError()))
+    # A registration over the table: its metadata does not name what it replaced.
+    process.location = "file:/m/registered"
+    assert not process.is_doubtful(own(7))
+    process.previous = "file:/m/0+"
+    assert process.is_doubtful(own(7))
+
+
 def test_an_answer_can_tell_that_a_swap_is_atomic(process: Process) -> None:
     swap = process.send(own(7), fences=False)
     process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError(), atomic=True))
@@ -147,11 +162,11 @@ def test_a_change_is_doubtful_while_another_commit_of_it_waits(process: Process)
     assert process.sent.has(own(7))
     assert not process.sent.can_be_excluded(own(7))
     group = (first, again)
-    assert process.sent.doubt(own(7), process.location, TABLE, group=group) is None, "they are refused together"
+    assert process.sent.doubt(own(7), process.row, TABLE, group=group) is None, "they are refused together"
     assert not process.sent.has(own(7), group)
     assert process.sent.can_be_excluded(own(7), group)
     again.waits = False
-    assert process.sent.doubt(own(7), process.location, TABLE, group=[first]) is None
+    assert process.sent.doubt(own(7), process.row, TABLE, group=[first]) is None
     process.sent.leave(first)
     process.sent.leave(first)
     assert not process.is_doubtful(own(7))
