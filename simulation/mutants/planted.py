@@ -227,8 +227,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "forget-a-swap-under-way",
         "a change is refused only if no swap that carries it may still be made",
         _SENT_SWAPS,
-        "            for swap in self._open_with(identity):\n                known_at",
-        "            for swap in self._open_with(identity)[:0]:\n                known_at",
+        "            for swap in self._open_with(identity):\n                if row",
+        "            for swap in self._open_with(identity)[:0]:\n                if row",
         scenario="hedged",
     ),
     Mutant(
