@@ -234,7 +234,7 @@ class SentSwaps:
         moment: int | None = None,
         group: Collection[Carried] = (),
     ) -> str | None:
-        """Why a change that the table lacks was in it, or may still come into it, by a swap that was sent. None: neither.
+        """Why a change that the table lacks was in it, or may still come into it, by a sent swap. None: neither.
 
         row, metadata: the table. moment: before it was loaded; None: nothing was sent since then but by the caller, on
         what was loaded. group: commits that are refused with it."""
