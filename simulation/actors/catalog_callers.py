@@ -94,6 +94,7 @@ class CatalogCaller:
         base = self._coordinator.load(self.call.name)
         older = [entry["metadata-file"] for entry in base.metadata.metadata_log] or [base.pointer.metadata_location]
         source = self._registrable.pop() if self._registrable and self._random.chance(0.5) else self._random.pick(older)
+        self.call.source = source
         self._coordinator.operations.register(self.call.name, source, overwrite=True, wait_seconds=wait)
 
     def _replace(self, wait: float) -> None:

@@ -259,5 +259,9 @@ def _has_effect_of(call: CatalogCall, change: RowChange) -> bool:
             return call.name in (change.table if change.location is None else None, change.renamed_from)
         case CatalogCallKind.CREATE | CatalogCallKind.REGISTER:
             return change.process == call.caller and change.replaced is None
-        case CatalogCallKind.OVERWRITE | CatalogCallKind.REPLACE:
+        case CatalogCallKind.OVERWRITE:
+            # Another caller may have registered the very file.
+            registered = (change.table, change.location) if change.location is not None else None
+            return change.process == call.caller or registered == (call.name, call.source)
+        case CatalogCallKind.REPLACE:
             return change.process == call.caller

@@ -137,7 +137,8 @@ class CatalogCallKind(StrEnum):
 class CatalogCall:
     """One catalog operation, called by a process of its own.
 
-    to: the new name of a rename. attempt: the change of a replacement. location: where the metastore left the pointer.
+    to: the new name of a rename. attempt: the change of a replacement. source: the metadata file that is registered.
+    location: where the metastore left the pointer.
     made: the metastore carried it out, as far as the schedule knows. effect_seen: it, or another operation with the
     same effect, was carried out after it began.
     """
@@ -147,6 +148,7 @@ class CatalogCall:
     name: TableName
     to: TableName
     attempt: WriteAttempt | None = None
+    source: str | None = None
     answer: Answer = Answer.NOTHING
     made: bool = False
     effect_seen: bool = False

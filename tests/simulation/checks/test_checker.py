@@ -26,6 +26,17 @@ def test_a_move_is_made_by_its_own_process_and_as_good_by_any() -> None:
     assert (other.made, other.effect_seen) == (True, True)
 
 
+def test_a_registration_over_a_table_is_made_as_well_by_another_of_the_very_file() -> None:
+    manual = ManualSchedule(catalog_callers=2)
+    mine, other = manual.caller(CatalogCallKind.OVERWRITE, "caller1"), manual.caller(CatalogCallKind.DROP, "caller2")
+    mine.source = manual.location
+    manual.drop("caller2")
+    assert not mine.effect_seen
+    manual.schedule.metastore.insert(iceberg_row(TABLE, {METADATA_LOCATION: mine.source}), process="caller2")
+    assert (mine.made, mine.effect_seen) == (False, True)
+    assert other.made
+
+
 def test_a_move_that_comes_after_the_answer_does_not_make_it_true() -> None:
     manual = ManualSchedule(catalog_callers=2)
     mine = manual.caller(CatalogCallKind.RENAME, "caller1")
