@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from iceberg_hms.cli.main import app
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from integration import interop
+from tests.outcomes.stage import join_commits
 
 PROGRAM = Path(sys.executable).with_name("iceberg-hms")
 TOKEN = "the-right-token"
@@ -81,14 +81,6 @@ def check_failure(exit_code: int, stdout: str, stderr: str, *, code: int, names:
 
 def files_below(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
-
-
-def files_left(catalog: Any, name: Any, folder: Path) -> set[Path]:
-    """The files below a folder when a refused commit has deleted its own: it is answered before that, and the table's
-    next commit, which is refused and writes nothing, begins after it."""
-    with pytest.raises(iceberg_hms.RequirementFailed):
-        catalog.commit(name, requirements=[{"type": "assert-table-uuid", "uuid": str(uuid.UUID(int=0))}], updates=[])
-    return files_below(folder)
 
 
 # Names
@@ -287,7 +279,8 @@ def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
     with pytest.raises((iceberg_hms.InvalidInput, iceberg_hms.RequirementFailed), match=re.escape(names)):
         run()
     assert catalog.pointer(table.name).parameters == before.parameters
-    assert files_left(catalog, table.name, folder) == files
+    join_commits()
+    assert files_below(folder) == files
 
 
 # Commits
@@ -317,7 +310,8 @@ def test_a_malformed_commit_is_refused_and_changes_nothing(
     with pytest.raises(iceberg_hms.InvalidInput):
         catalog.commit(table.name, requirements=requirements, updates=updates)
     assert catalog.pointer(table.name).parameters == before.parameters
-    assert files_left(catalog, table.name, folder) == files
+    join_commits()
+    assert files_below(folder) == files
 
 
 def test_a_broken_assumption_is_named_and_changes_nothing(catalog: Any, table: Any) -> None:

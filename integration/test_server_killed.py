@@ -31,7 +31,7 @@ from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY, Action
 from iceberg_hms.testing.history import check_table
-from integration.faults import ALTER, LIMIT, SCHEMA
+from integration.faults import ALTER, LIMIT, SCHEMA, until
 from integration.load_generator import Body, Connection, append_bodies
 from integration.rest_clients import ALL
 from integration.test_cli import running
@@ -222,7 +222,8 @@ def after_the_kill(
     # The same bodies again, some acknowledged ones among them: what is there is not added, what is not lands.
     table.send(uri, [*results.unknown, *results.acknowledged[-8:]])
     table.check_history([*certain, *results.unknown])
-    assert table.locks() == []
+    # The server gives the lock back after its answers.
+    until(lambda: table.locks() == [], "the lock is given back")
     return landed
 
 

@@ -6,6 +6,7 @@ from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.outcomes.stage import join_commits
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
@@ -88,6 +89,7 @@ def test_a_step_that_fails_at_the_commit_fails_all_and_leaves_no_manifest(table,
         transaction.commit()
     assert caught.value.name == "new-files"
     assert live(catalog) == ["b.parquet"]
+    join_commits()
     left = {each for each in files.locations() if each.endswith("-m0.avro")}
     assert len(left) == 1 < len({each for each in before if each.endswith("-m0.avro")})
 
