@@ -60,7 +60,7 @@ OPERATIONS: tuple[Mutant, ...] = (
         "a data file has one deletion vector at most",
         f"{_OPERATIONS}/row_delta.py",
         "        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)\n"
-        "        self._vectors.refuse(state, manifests)\n",
+        "        self._vectors.refuse(state, self._referenced.find(state.manifests, manifests), manifests)\n",
         "",
         scenario="users-mixed",
     ),

@@ -225,6 +225,7 @@ class FileOperations(NewFileOperations[Result]):
         *,
         remove_deletes: Iterable[DataFile] = (),
         add_deletes: Iterable[DataFile] = (),
+        referenced_files: Iterable[str] = (),
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -241,19 +242,23 @@ class FileOperations(NewFileOperations[Result]):
         remove_deletes, add_deletes: live delete files, and those that replace them, as DataFile records. New position
         deletes and deletion vectors replace deletes of their own partition; new equality deletes replace such as have
         one sequence number.
+        referenced_files: live data files to which a replaced delete file may apply, and for which there is no new one:
+        the caller says that none of their rows is deleted.
         add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as `append`'s.
         Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if rows would come
         back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
-        (`no-new-deletes-for-files`): compact what is there now."""
+        (`no-new-deletes-for-files`): compact what is there now; or if a live data file would lose deletes
+        (`deletes-kept`)."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         replaced, new_deletes = as_files(remove_deletes, DataFile), as_files(add_deletes, DataFile)
+        referenced = as_files(referenced_files, str)
         deletes = NewDeleteFiles(new_deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
         start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
         paths = _paths(remove)
         return self._submit_with_files(
             add,
             new,
-            lambda added: Rewrite(new, paths, added, remove_deletes=replaced, deletes=deletes),
+            lambda added: Rewrite(new, paths, added, remove_deletes=replaced, deletes=deletes, referenced=referenced),
             on_extra_columns=on_extra_columns,
             wait_seconds=wait_seconds,
             sequence_number=0 if start is None else start.sequence_number,

@@ -6,7 +6,8 @@ they added are read, each once over all replays.
 
 A snapshot of operation `replace` adds no rows: a compaction that landed meanwhile moved rows that were there before.
 So it conflicts with nothing that only asks for new data or new deletes. It does remove files, which conflicts with all
-that names or deletes them.
+that names or deletes them. And it may have turned newer equality deletes, which would apply to an operation's new
+files, into positions, which do not: `no_deletes_for` counts them, and Java does not.
 
 If the starting snapshot is no longer in the branch's history (it expired, or the branch was rolled back), nobody can
 tell what happened since, and the operation is refused.
@@ -53,12 +54,13 @@ class Since:
     """What happened to a branch since an operation's start.
 
     state: the branch now. snapshots: those of others since then, newest first. sequence_number: that of the starting
-    snapshot; 0 without one, and in format version 1.
+    snapshot; 0 without one, and in format version 1. own: those of earlier steps of the same transaction.
     """
 
     state: BranchState
     snapshots: tuple[Snapshot, ...]
     sequence_number: int
+    own: tuple[Snapshot, ...] = ()
 
     def of(self, operations: frozenset[str]) -> Sequence[Snapshot]:
         """Those of some operations. An old snapshot that does not name its operation may be of any."""
@@ -94,8 +96,9 @@ class Conflicts:
                 found=None if state.parent is None else state.parent.snapshot_id,
                 next_step="reload the table and plan the operation again",
             )
-        others = [each for each in found if each.snapshot_id not in self._new.earlier_ids]
-        return Since(state, tuple(others), _start_number(state, at, found))
+        others = tuple(each for each in found if each.snapshot_id not in self._new.earlier_ids)
+        own = tuple(each for each in found if each.snapshot_id in self._new.earlier_ids)
+        return Since(state, others, _start_number(state, at, found), own)
 
     def no_new_data(self, since: Since, scope: FileScope, manifests: Manifests) -> None:
         """Raises RequirementFailed if a snapshot added a data file in the scope (Java: validateAddedDataFiles)."""
@@ -124,14 +127,14 @@ class Conflicts:
         *,
         equality_deletes: bool = True,
     ) -> None:
-        """Raises RequirementFailed if a snapshot added deletes that apply to one of the data files, all of which the
-        starting snapshot had (Java: validateNoNewDeletesForDataFiles).
+        """Raises RequirementFailed if a snapshot, also one of an earlier step, added deletes that apply to one of the
+        data files, all of which the starting snapshot had (Java: validateNoNewDeletesForDataFiles).
 
         equality_deletes: False if the operation's new files keep the starting snapshot's sequence number: then new
         equality deletes apply to them as they did to the files that they replace."""
         new = [
             entry
-            for snapshot in since.of(_ADD_DELETES)
+            for snapshot in (*since.of(_ADD_DELETES | {"replace"}), *since.own)
             for entry in self._own(_NEW_DELETES, snapshot, since, scope, manifests)
         ]
         if not new:

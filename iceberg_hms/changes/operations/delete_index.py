@@ -1,8 +1,8 @@
 """Which delete files apply to a data file (spec: Scan Planning; Java: DeleteFileIndex).
 
 - A deletion vector applies to the data file that it references.
-- A position delete file applies to the data file that it references, or to all of its partition; to files with the same
-  or an older data sequence number.
+- A position delete file applies to the data file that it references, or to those of its partition that are within the
+  bounds of its paths; to files with the same or an older data sequence number.
 - An equality delete file applies to all older data files of its partition, or of the table if its spec has no fields.
   Bounds and null counts of the equality columns rule out most data files.
 """
@@ -18,7 +18,7 @@ from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import NestedField, PrimitiveType
+from iceberg_hms.format.schema.types import DOUBLE, FLOAT, NestedField, PrimitiveType
 
 #: The reserved column of a position delete file that names the data file (spec: Reserved Field IDs).
 PATH_COLUMN: Final = 2_147_483_546
@@ -62,7 +62,7 @@ class DeleteIndex:
         for entry in (*self._by_path.get(key, ()), *self._by_partition.get(partition, ()), *self._everywhere):
             number = entry.sequence_number or 0
             if entry.data_file.content == FileContent.POSITION_DELETES:
-                if number >= sequence_number:
+                if number >= sequence_number and _may_name(entry.data_file, data_file.file_path):
                     yield entry
             elif equality_deletes and number > sequence_number and _may_equal(entry.data_file, data_file, self._base):
                 yield entry
@@ -77,6 +77,15 @@ class DeleteIndex:
             self._everywhere.append(entry)
         else:
             self._by_partition.setdefault(partition_key(delete_file), []).append(entry)
+
+
+def _may_name(deletes: DataFile, path: str) -> bool:
+    """Whether position deletes may be of a data file, by the bounds of their paths, which readers compare by bytes."""
+    if referenced_data_file(deletes) is not None:
+        return True
+    lower = (deletes.lower_bounds or {}).get(PATH_COLUMN)
+    upper = (deletes.upper_bounds or {}).get(PATH_COLUMN)
+    return (lower is None or lower <= path.encode()) and (upper is None or path.encode() <= upper)
 
 
 def _may_equal(deletes: DataFile, data_file: DataFile, base: TableMetadata) -> bool:
@@ -106,7 +115,8 @@ def _is_all_null(file: DataFile, column: int) -> bool:
 
 
 def _may_overlap(field: NestedField, one: DataFile, other: DataFile) -> bool:
-    if _has_nan(one, field.id) and _has_nan(other, field.id):
+    # Writers count NaN in columns that can have it.
+    if field.type in (FLOAT, DOUBLE) and _has_nan(one, field.id) and _has_nan(other, field.id):
         return True
     found = (of or {} for each in (one, other) for of in (each.lower_bounds, each.upper_bounds))
     bounds = [bound_value(field.type, of.get(field.id)) for of in found]

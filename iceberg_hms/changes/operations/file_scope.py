@@ -105,4 +105,4 @@ class Partitions:
         return data_file in self.partitions
 
     def __str__(self) -> str:
-        return f"the {len(self.partitions)} replaced partitions"
+        return "one partition" if len(self.partitions) == 1 else f"{len(self.partitions)} partitions"

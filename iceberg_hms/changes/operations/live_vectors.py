@@ -1,27 +1,30 @@
-"""The assumption that no data file gets a second deletion vector (spec: Deletion Vectors)."""
+"""The assumptions that no data file gets a second deletion vector, and that a new one has the positions of the position
+delete files before it, which readers then leave out (spec: Deletion Vectors)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import DeleteFileKey, delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 
-#: `RequirementFailed.name` of the assumption.
+#: `RequirementFailed.name` of the assumptions.
 ONE_VECTOR: Final = "one-deletion-vector"
+POSITIONS_MERGED: Final = "positions-merged"
 
 
 class LiveVectors:
-    """The live deletion vectors of the data files for which an operation adds one. A manifest never changes, so each is
-    read once over all replays.
+    """The live deletes by position of the data files for which an operation adds a deletion vector. A manifest never
+    changes, so each is read once over all replays.
 
     deletes: what the operation adds. replaced: the delete files that it removes.
     """
@@ -37,10 +40,13 @@ class LiveVectors:
         """Search a branch, and refuse nothing. Raises MissingFile, CorruptFile or StorageError."""
         self._find(state, manifests)
 
-    def refuse(self, state: BranchState, manifests: Manifests) -> None:
-        """Raises RequirementFailed if a data file has a vector that the operation does not replace."""
-        for entry in self._find(state, manifests):
-            if delete_file_key(entry.data_file) in self._replaced:
+    def refuse(self, state: BranchState, data: Mapping[str, ManifestEntry], manifests: Manifests) -> None:
+        """Raises RequirementFailed if a data file has a vector, or position deletes, that the operation does not
+        replace. data: the live data files, by their keys."""
+        kept = [each for each in self._find(state, manifests) if delete_file_key(each.data_file) not in self._replaced]
+        self._refuse_unmerged(kept, data, state)
+        for entry in kept:
+            if not is_deletion_vector(entry.data_file):
                 continue
             path = entry.data_file.referenced_data_file
             raise RequirementFailed(
@@ -52,6 +58,23 @@ class LiveVectors:
                 rests_on=frozenset() if entry.snapshot_id is None else frozenset({entry.snapshot_id}),
             )
 
+    def _refuse_unmerged(
+        self, kept: Sequence[ManifestEntry], data: Mapping[str, ManifestEntry], state: BranchState
+    ) -> None:
+        positions = DeleteIndex([each for each in kept if not is_deletion_vector(each.data_file)], state.metadata)
+        for entry in (data[key] for key in sorted(self._keys & data.keys())):
+            for old in positions.applying_to(entry.data_file, entry.sequence_number or 0):
+                path = entry.data_file.file_path
+                raise RequirementFailed(
+                    POSITIONS_MERGED,
+                    f"{old.data_file.file_path} may delete rows of {path} by position, and readers leave it out where "
+                    "there is a deletion vector",
+                    expected="a deletion vector that replaces the position deletes before it",
+                    found=old.data_file.file_path,
+                    next_step="put its positions into the new vector, and name it as one that is replaced",
+                    rests_on=frozenset() if old.snapshot_id is None else frozenset({old.snapshot_id}),
+                )
+
     def _find(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:
         if not self._keys:
             return ()
@@ -60,13 +83,13 @@ class LiveVectors:
         for file, entries in manifests.read(
             [each for each in new if self._partitions.may_contain(each, state.metadata)]
         ):
-            self._known[file] = [
-                each
-                for each in entries
-                if each.is_live
-                and is_deletion_vector(each.data_file)
-                and file_key(each.data_file.referenced_data_file or "/") in self._keys
-            ]
+            self._known[file] = [each for each in entries if each.is_live and self._concerns(each.data_file)]
         for each in new:
             self._known.setdefault(each, ())
         return [entry for each in listed for entry in self._known[each]]
+
+    def _concerns(self, delete_file: DataFile) -> bool:
+        if delete_file.content != FileContent.POSITION_DELETES:
+            return False
+        path = referenced_data_file(delete_file)
+        return delete_file in self._partitions if path is None else file_key(path) in self._keys

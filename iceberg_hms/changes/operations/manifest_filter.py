@@ -49,7 +49,8 @@ class FilteredManifests:
 
     manifests: those with live files, and those that list what was removed; data first. kept: how many of them are the
     parent's. replaced: how many of the parent's were written again. written: the locations of those that are new.
-    removed: the entries of the data files and delete files that were removed, without metrics. duplicates: how often a
+    removed: the entries of the data files and delete files that were removed, without metrics unless the operation
+    named the delete file. duplicates: how often a
     manifest listed one of them again. missing: keys of data files that the branch does not have.
     """
 
@@ -239,7 +240,9 @@ class ManifestFilter:
                         result.duplicates += 1
                     else:
                         seen.add(key)
-                        result.removed.append(replace(entry, data_file=_without_metrics(entry.data_file), encoded=None))
+                        # Of a replaced delete file its bounds tell to what it applies.
+                        kept = entry.data_file if key in self._deletes else _without_metrics(entry.data_file)
+                        result.removed.append(replace(entry, data_file=kept, encoded=None))
                     yield replace(entry, status=EntryStatus.DELETED, snapshot_id=self._snapshot_id)
                 elif entry.status == EntryStatus.EXISTING:
                     yield entry

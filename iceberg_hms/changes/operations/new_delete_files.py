@@ -90,20 +90,23 @@ class NewDeleteFiles:
             self._written[key] = tuple(self._write(base, manifests, numbers))
         return self._written[key]
 
+    def entries(self, numbers: DeleteNumbers, default: int | None = None) -> list[ManifestEntry]:
+        """The files as a manifest lists them. default: the number of those that `numbers` lacks."""
+        return [
+            ManifestEntry(
+                EntryStatus.ADDED,
+                each,
+                snapshot_id=self._snapshot_id,
+                sequence_number=numbers.get((each.content, partition_key(each)), default),
+            )
+            for each in self.files
+        ]
+
     def _write(self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers) -> list[ManifestFile]:
         written: list[ManifestFile] = []
         for spec_id in sorted({each.spec_id for each in self.files}):
             spec = base.specs_by_id[spec_id]
-            entries = [
-                ManifestEntry(
-                    EntryStatus.ADDED,
-                    each,
-                    snapshot_id=self._snapshot_id,
-                    sequence_number=numbers.get((each.content, partition_key(each))),
-                )
-                for each in self.files
-                if each.spec_id == spec_id
-            ]
+            entries = [each for each in self.entries(numbers) if each.data_file.spec_id == spec_id]
             written.extend(manifests.write(base, schema_of_spec(base, spec), spec, self._snapshot_id, entries))
         return written
 

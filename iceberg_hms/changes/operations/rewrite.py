@@ -9,9 +9,11 @@ from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.delete_index import DeleteIndex
+from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
+from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
 from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import WholeTable
+from iceberg_hms.changes.operations.live_files import LiveFiles
 from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
@@ -36,12 +38,14 @@ class Rewrite(FileChanges):
     that others commit meanwhile then apply to them as they do to the old files (Java: useStartingSequenceNumber, on by
     default there too). Format version 1 has no such numbers.
     remove_deletes, deletes: the delete files that are replaced, and the new ones, with the numbers that
-    `RewrittenDeletes` says. Deletion vectors of replaced data files go by themselves.
+    `RewrittenDeletes` says. Deletion vectors of replaced data files go by themselves. referenced: locations of data
+    files for whose deletes the caller answers (`DeleteCoverage`).
 
     Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, and for
     other numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them. Raises
     RequirementFailed if one of the files is no longer in the branch; if others deleted rows of a data file by position,
-    which the new files still have; if it was added after the start; or if others gave a data file a deletion vector.
+    which the new files still have; if it was added after the start; if others gave a data file a deletion vector; if
+    the branch never had a data file of which there are new deletes; or if a data file that stays would lose deletes.
     """
 
     def __init__(
@@ -52,14 +56,23 @@ class Rewrite(FileChanges):
         *,
         remove_deletes: Sequence[DataFile] = (),
         deletes: NewDeleteFiles | None = None,
+        referenced: Sequence[str] = (),
     ) -> None:
         if not remove and (added.files or not remove_deletes):
             raise InvalidInput("nothing to rewrite", next_step="name at least one file to replace")
         keys = frozenset(map(file_key, remove))
         deletes = deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
-        self._rewritten_deletes = RewrittenDeletes(remove_deletes, deletes, keys)
+        self._rewritten_deletes = RewrittenDeletes(remove_deletes, deletes)
+        self._coverage = DeleteCoverage(
+            self._rewritten_deletes.keys, removed=keys, known=frozenset(map(file_key, referenced))
+        )
+        named = [path for each in deletes.files if (path := referenced_data_file(each)) is not None]
+        named.extend(referenced)
+        self._removed, self._named = keys, frozenset(map(file_key, named))
+        self._live = LiveFiles(self._named)
+        self._deletes = deletes
         removes = ManifestFilter(new.snapshot_id, keys=keys, deletes=self._rewritten_deletes.keys)
-        super().__init__(new, removes, added=added, added_deletes=deletes, paths=remove)
+        super().__init__(new, removes, added=added, added_deletes=deletes, paths=(*remove, *named))
         self._vectors = LiveVectors(deletes, self._rewritten_deletes.keys)
         self._new_rows = sum(each.record_count for each in added.files)
 
@@ -77,10 +90,25 @@ class Rewrite(FileChanges):
         return self._rewritten_deletes.numbers(filtered)
 
     def _verify(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
-        self._rewritten_deletes.refuse_revived(state, manifests)
-        self._vectors.refuse(state, manifests)
-        if self._paths:
+        self._refuse_unknown_data(state, manifests)
+        numbers = self._rewritten_deletes.numbers(filtered)
+        self._coverage.refuse_lost(filtered, self._deletes.entries(numbers), state, manifests)
+        self._vectors.refuse(state, self._live.find(state.manifests, manifests), manifests)
+        if self._removed:
             self._verify_data(filtered, state, manifests)
+
+    def _refuse_unknown_data(self, state: BranchState, manifests: Manifests) -> None:
+        """Raises RequirementFailed for new deletes of a data file that the branch never had, InvalidInput for those of
+        one that the rewrite removes. Where others removed the data file since the start, nothing needs its deletes."""
+        gone = sorted(self._named - self._live.find(state.manifests, manifests).keys())
+        since = self._conflicts.since_start(state) if gone else None
+        if unknown := [key for key in gone if since and self._conflicts.remover_of(since, key, manifests) is None]:
+            self._refuse_gone(unknown, state, manifests)
+        if going := sorted(self._named & self._removed):
+            raise InvalidInput(
+                f"{self._paths[going[0]]} is replaced, and there are new deletes for it",
+                next_step="leave its deleted rows out of the new data file",
+            )
 
     def _verify_data(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
         since = self._conflicts.since_start(state)

@@ -5,26 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.delete_index import referenced_data_file
-from iceberg_hms.changes.operations.live_files import LiveFiles
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, delete_file_key
 from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles
 from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
-from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 
 
 class RewrittenDeletes:
-    """removed: the delete files that are replaced. added: those that replace them. rewritten: keys of the data files
-    that the same rewrite replaces (`format.locations.file_key`).
+    """removed: the delete files that are replaced. added: those that replace them.
 
     Raises InvalidInput for data files among the removed ones, and for added ones if none is removed.
     """
 
-    def __init__(self, removed: Sequence[DataFile], added: NewDeleteFiles, rewritten: frozenset[str]) -> None:
+    def __init__(self, removed: Sequence[DataFile], added: NewDeleteFiles) -> None:
         for each in removed:
             if each.content == FileContent.DATA:
                 raise InvalidInput(f"Not a delete file: {each.file_path}")
@@ -36,8 +30,6 @@ class RewrittenDeletes:
         #: The keys of the removed files.
         self.keys = frozenset(map(delete_file_key, removed))
         self._added = added
-        self._uncovered = _uncovered(removed, added.files, rewritten)
-        self._live = LiveFiles(frozenset(self._uncovered))
 
     def numbers(self, filtered: FilteredManifests) -> DeleteNumbers:
         """The data sequence numbers of the new files.
@@ -70,15 +62,6 @@ class RewrittenDeletes:
                 )
         return {key: max(found) for key, found in numbers.items()}
 
-    def refuse_revived(self, state: BranchState, manifests: Manifests) -> None:
-        """Raises InvalidInput if a data file stays whose deletes are removed, and no new file may have them. Java does
-        not look. StorageError, CorruptFile or MissingFile if a manifest cannot be read."""
-        for key, entry in self._live.find(state.manifests, manifests).items():
-            raise InvalidInput(
-                f"{entry.data_file.file_path} stays, and its deletes are removed: {self._uncovered[key]}",
-                next_step="add a delete file with its positions",
-            )
-
     def _refuse_more(self, removed: Sequence[ManifestEntry]) -> None:
         had, has = _counts(each.data_file for each in removed), _counts(self._added.files)
         # Each equality delete may delete many rows, whose positions may replace it.
@@ -98,15 +81,3 @@ def _counts(files: Iterable[DataFile]) -> tuple[int, int]:
         else:
             positions += each.record_count
     return positions, equalities
-
-
-def _uncovered(removed: Sequence[DataFile], added: Sequence[DataFile], rewritten: frozenset[str]) -> dict[str, str]:
-    """Key of a data file -> the removed delete file that has positions of it, if no added one may have them."""
-    named = {file_key(path) for each in added if (path := referenced_data_file(each)) is not None}
-    partitions = {partition_key(each) for each in added if referenced_data_file(each) is None}
-    found: dict[str, str] = {}
-    for each in removed:
-        path = referenced_data_file(each)
-        if path is not None and each.record_count and partition_key(each) not in partitions:
-            found[file_key(path)] = each.file_path
-    return {key: path for key, path in found.items() if key not in named | rewritten}

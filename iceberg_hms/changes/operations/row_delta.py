@@ -7,24 +7,22 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.file_changes import FileChanges
-from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
+from iceberg_hms.changes.operations.file_scope import FileScope, Partitions, WholeTable
 from iceberg_hms.changes.operations.isolation import Isolation, check_isolation
 from iceberg_hms.changes.operations.live_files import LiveFiles
 from iceberg_hms.changes.operations.live_vectors import LiveVectors
-from iceberg_hms.changes.operations.manifest_filter import (
-    ManifestFilter,
-    delete_file_key,
-)
+from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
-from iceberg_hms.changes.operations.partition_set import partition_key
+from iceberg_hms.changes.operations.partition_set import PartitionSet, partition_key
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
@@ -38,6 +36,8 @@ class RowDelta(FileChanges):
     isolation: "serializable": refuse if others added such rows since the start. With either level an update, which adds
     data files too, is refused if others deleted such rows.
 
+    Where position deletes do not say of which data file they are, and `referenced` does not either, the operation is
+    refused if others removed a data file of their partition since the start.
     A data file that the deletes name must be in the branch. Java lets a commit pass whose data files another one
     deleted, unless it asks; here it is refused, since its caller counted on rows that are gone.
     """
@@ -66,8 +66,11 @@ class RowDelta(FileChanges):
         super().__init__(
             new, ManifestFilter(new.snapshot_id, deletes=removed), added=added, added_deletes=deletes, paths=paths
         )
+        unnamed = [each for each in deletes.files if not referenced and _names_no_data_file(each)]
+        self._of_unnamed_files = PartitionSet(unnamed)
         self._referenced = LiveFiles(frozenset(self._paths))
         self._vectors = LiveVectors(deletes, removed)
+        self._coverage = DeleteCoverage(removed, known=frozenset(map(file_key, referenced)))
 
     @property
     def _operation(self) -> str:
@@ -92,7 +95,14 @@ class RowDelta(FileChanges):
         if self._adds_data and self._deletes.files:
             self._conflicts.no_new_deletes(since, scope, manifests)
         self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)
-        self._vectors.refuse(state, manifests)
+        self._vectors.refuse(state, self._referenced.find(state.manifests, manifests), manifests)
+        if self._of_unnamed_files:
+            # Others may have moved the rows of which they have positions.
+            self._conflicts.no_removed_data(since, Partitions(self._of_unnamed_files, state.metadata), manifests)
+
+    def _verify(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
+        added = self._deletes.entries({}, state.metadata.next_sequence_number)
+        self._coverage.refuse_lost(filtered, added, state, manifests)
 
     def _refuse_missing_data(self, state: BranchState, manifests: Manifests) -> None:
         found = self._referenced.find(state.manifests, manifests)
@@ -105,3 +115,8 @@ class RowDelta(FileChanges):
                 raise InvalidInput(
                     f"{each.file_path} is of another partition or spec than {path}, whose rows it deletes"
                 )
+
+
+def _names_no_data_file(delete_file: DataFile) -> bool:
+    """Whether its record does not say of which data file it has positions."""
+    return delete_file.content == FileContent.POSITION_DELETES and referenced_data_file(delete_file) is None

@@ -90,7 +90,7 @@ VECTORS = [deletion_vector("a", offset=4), deletion_vector("b", offset=44)]
         (no_new_deletes, "append", [data_file("new")], [], None),
         (no_deletes_for_a, "delete", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
         (no_deletes_for_a, "overwrite", [equality_deletes("e")], [], "deleted rows of file:/data/a.parquet"),
-        (no_deletes_for_a, "replace", [position_deletes("p")], [], None),
+        (no_deletes_for_a, "replace", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
         (no_deletes_for_a, "delete", [position_deletes("p", referenced_data_file="/data/b.parquet")], [], None),
         (no_deletes_for_a, "delete", [position_deletes("p", referenced_data_file="/data/a.parquet")], [], "with file"),
     ],
@@ -113,7 +113,7 @@ def test_a_deletion_vector_for_the_same_file_conflicts_and_for_another_does_not(
     found = refused(stored, conflicts, no_new_vector_for_a)
     assert found is not None
     assert "snapshot 102 added a deletion vector for file:/data/a.parquet" in found
-    assert refused(stored, conflicts, no_deletes_for_a) is not None or operation == "replace"
+    assert refused(stored, conflicts, no_deletes_for_a) is not None
 
 
 def test_equality_deletes_are_left_out_for_files_that_keep_their_number() -> None:

@@ -41,4 +41,4 @@ def test_partitions_have_their_own_deletes_and_equality_deletes_of_the_whole_tab
     stored.append(100, data_file("a", "warn"))
     stored.foreign(101, "delete", equality_deletes("e", spec_id=1))
     assert [scope.may_contain_manifest(each) for each in stored.state().manifests] == [True, False]
-    assert str(scope) == "the 1 replaced partitions"
+    assert str(scope) == "one partition"

@@ -20,9 +20,9 @@ def test_a_second_vector_is_refused_unless_it_replaces_the_first() -> None:
     stored.foreign(101, "delete", deletion_vector("b"))
     for each in (alone, replacing):
         each.look_ahead(stored.state(), stored.store.open())
-        each.refuse(stored.state(), stored.store.open())
+        each.refuse(stored.state(), {}, stored.store.open())
     stored.foreign(102, "delete", first)
-    replacing.refuse(stored.state(), stored.store.open())
+    replacing.refuse(stored.state(), {}, stored.store.open())
     with pytest.raises(RequirementFailed, match=r"a\.parquet has a deletion vector already, of snapshot 102") as caught:
-        alone.refuse(stored.state(), stored.store.open())
+        alone.refuse(stored.state(), {}, stored.store.open())
     assert (caught.value.name, caught.value.rests_on) == ("one-deletion-vector", frozenset({102}))

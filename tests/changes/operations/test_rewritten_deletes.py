@@ -160,8 +160,6 @@ def test_data_files_take_their_deletes_along() -> None:
         ([], [], "nothing to rewrite"),
         ([], [position_deletes("new")], "nothing to rewrite"),
         ([data_file("a")], [], r"Not a delete file: file:/data/a\.parquet"),
-        ([P], [], r"a\.parquet stays, and its deletes are removed: file:/data/p\.parquet"),
-        ([P, Q], [position_deletes("new", **of("a"))], r"b\.parquet stays, and its deletes are removed"),
         (
             [P],
             [position_deletes("new", records=3)],

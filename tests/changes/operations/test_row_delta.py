@@ -209,3 +209,44 @@ def test_compactions_of_other_files_do_not_conflict() -> None:
 def test_nothing_to_add_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nothing to add"):
         delta(StoredTable())
+
+
+def test_a_vector_replaces_the_position_deletes_before_it() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"), data_file("b"))
+    old = position_deletes("p", referenced_data_file=path_of("a"))
+    stored.foreign(101, "delete", old)
+    with pytest.raises(RequirementFailed, match=r"p\.parquet may delete rows of file:/data/a\.parquet") as caught:
+        stored.commit(delta(stored, deletion_vector("a")))
+    assert caught.value.name == "positions-merged"
+    stored.commit(delta(stored, deletion_vector("b"), snapshot_id=901))
+    stored.commit(delta(stored, deletion_vector("a", offset=44), snapshot_id=902, replaced_deletes=[old]))
+    assert stored.live().keys() == {"a", "b", "vector of a", "vector of b"}
+
+
+def test_position_deletes_of_older_files_of_the_partition_are_not_a_vectors() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"))
+    stored.foreign(101, "delete", position_deletes("p"))
+    stored.append(102, data_file("b"))
+    stored.commit(delta(stored, deletion_vector("b")))
+    with pytest.raises(RequirementFailed, match=r"p\.parquet may delete rows"):
+        stored.commit(delta(stored, deletion_vector("a", offset=44), snapshot_id=901))
+
+
+@pytest.mark.parametrize("referenced", [(), (path_of("b"),)])
+def test_positions_that_name_no_data_file_are_refused_once_others_removed_one_of_the_partition(
+    referenced: tuple[str, ...],
+) -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    change = delta(stored, position_deletes("p"), referenced=referenced)
+    stored.foreign(101, "replace", data_file("c"), removed=["a"])
+    if referenced:
+        stored.commit(change)
+        return
+    with pytest.raises(
+        RequirementFailed, match=r"snapshot 101 removed file:/data/a\.parquet in one partition"
+    ) as caught:
+        stored.commit(change)
+    assert caught.value.name == "no-removed-data-files"

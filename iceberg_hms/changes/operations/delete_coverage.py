@@ -1,0 +1,120 @@
+"""The assumption that no row comes back: a delete file that is replaced had deletes of data files that stay, so the new
+ones must have them.
+
+Java does not look. The records of delete files alone say to which data files they apply (`DeleteIndex`). One that
+applies may delete no row of a data file; the caller knows that, and names the data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.delete_index import DeleteIndex
+from iceberg_hms.changes.operations.manifest_filter import (
+    DeleteFileKey,
+    FilteredManifests,
+    delete_file_key,
+    is_deletion_vector,
+)
+from iceberg_hms.changes.operations.partition_set import PartitionSet
+from iceberg_hms.changes.operations.snapshot_operation import BranchState
+from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: `RequirementFailed.name` of the assumption.
+DELETES_KEPT: Final = "deletes-kept"
+
+
+class DeleteCoverage:
+    """replaced: keys of the delete files that an operation removes. removed: keys of the data files that it removes
+    (`format.locations.file_key`). known: keys of data files whose deletes its caller answers for."""
+
+    def __init__(
+        self,
+        replaced: frozenset[DeleteFileKey],
+        *,
+        removed: frozenset[str] = frozenset(),
+        known: frozenset[str] = frozenset(),
+    ) -> None:
+        self._replaced = replaced
+        self._judged_elsewhere = removed | known
+
+    def refuse_lost(
+        self,
+        filtered: FilteredManifests,
+        added: Sequence[ManifestEntry],
+        state: BranchState,
+        manifests: Manifests,
+    ) -> None:
+        """Raises RequirementFailed that names a data file of which a replaced delete file may delete rows, if none of
+        the new ones may. added: the new delete files, with their numbers. Raises StorageError, CorruptFile or
+        MissingFile if a manifest cannot be read."""
+        gone = [entry for entry in filtered.removed if delete_file_key(entry.data_file) in self._replaced]
+        if not gone:
+            return
+        base = state.metadata
+        old, new = DeleteIndex(gone, base), DeleteIndex(added, base)
+        vectors = self._kept_vectors(gone, state, manifests)
+        suspects = [each for each in state.manifests if _may_concern(each, gone, base)]
+        for entry in manifests.entries(suspects, lambda each: each.is_live):
+            path, number = entry.data_file.file_path, entry.sequence_number or 0
+            if file_key(path) in self._judged_elsewhere:
+                continue
+            for lost in old.applying_to(entry.data_file, number):
+                if lost.data_file.content == FileContent.POSITION_DELETES and file_key(path) in vectors:
+                    continue
+                if not any(
+                    _may_have(each.data_file, lost.data_file) for each in new.applying_to(entry.data_file, number)
+                ):
+                    raise _lost(entry, lost)
+
+    def _kept_vectors(self, gone: Sequence[ManifestEntry], state: BranchState, manifests: Manifests) -> frozenset[str]:
+        """The data files whose deletion vectors stay: each has the positions of all older delete files (spec: Deletion
+        Vectors)."""
+        if all(is_deletion_vector(each.data_file) for each in gone) or state.metadata.format_version < 3:
+            return frozenset()
+        deletes = [each for each in state.manifests if each.content == ManifestContent.DELETES]
+        kept = manifests.entries(
+            deletes,
+            lambda each: (
+                each.is_live
+                and is_deletion_vector(each.data_file)
+                and delete_file_key(each.data_file) not in self._replaced
+            ),
+        )
+        return frozenset(file_key(each.data_file.referenced_data_file or "/") for each in kept)
+
+
+def _may_concern(manifest: ManifestFile, gone: Sequence[ManifestEntry], base: TableMetadata) -> bool:
+    """Whether one of the delete files may apply to a file of a data manifest."""
+    if manifest.content != ManifestContent.DATA or not manifest.has_live_files:
+        return False
+    for each in gone:
+        spec = base.spec_by_id(each.data_file.spec_id)
+        if each.data_file.content == FileContent.EQUALITY_DELETES and (spec is None or spec.is_unpartitioned):
+            return True
+    return PartitionSet(each.data_file for each in gone).may_contain(manifest, base)
+
+
+def _may_have(new: DataFile, lost: DataFile) -> bool:
+    """Whether a new delete file, which applies to the same data file, may delete the same rows."""
+    if new.content == FileContent.POSITION_DELETES:
+        return True
+    return lost.content == new.content and set(new.equality_ids or ()) == set(lost.equality_ids or ())
+
+
+def _lost(data: ManifestEntry, lost: ManifestEntry) -> RequirementFailed:
+    path, deletes = data.data_file.file_path, lost.data_file.file_path
+    return RequirementFailed(
+        DELETES_KEPT,
+        f"{path} stays, and its deletes are removed: {deletes}",
+        expected="new deletes for each data file that keeps rows which a replaced delete file may delete",
+        found=path,
+        next_step="add a delete file with its positions; if no row of it is deleted, name it in referenced_files",
+        rests_on=frozenset(id_ for id_ in (data.snapshot_id, lost.snapshot_id) if id_ is not None),
+    )
