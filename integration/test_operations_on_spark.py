@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,50 @@ def test_position_and_equality_deletes_apply_below_rewrites_and_deletes(make: An
     t.table.delete_files(t.drop(b1))
     t.check()
     t.table.delete_files(t.drop(a2, compacted))
+    t.check()
+
+
+def as_positions(t: BesideModel, location: str, positions: list[int]) -> DataFile:
+    """Position deletes of rows that the model lacks already."""
+    rows = t.files[location]
+    t.files[location] = [{}] * (max(positions) + 1)
+    found = position_deletes(t, {location: positions}, {"level": "a"})
+    t.files[location] = rows
+    return replace(found, referenced_data_file=location)
+
+
+@pytest.mark.parametrize("first", ["conversion", "compaction"])
+def test_equality_deletes_that_become_positions_beside_a_compaction_stay(make: Any, first: str) -> None:
+    t = make(2, ["level"])
+    a1, a2 = t.write(numbered("a", range(4))), t.write(numbered("a", range(4, 8)))
+    t.table.append(t.adopt(a1, a2))
+    before_the_delete, compacted = t.table, t.write(numbered("a", range(8)))
+    old = equality_deletes(t, [2], {"level": "a"})
+    t.table.row_delta(deletes=[old])
+    t.check()
+    new, after_the_delete = as_positions(t, a1, [2]), t.table
+    with refused("deletes-kept"):
+        after_the_delete.rewrite(remove_deletes=[old])
+
+    def convert() -> None:
+        after_the_delete.rewrite(remove_deletes=[old], add_deletes=[new], referenced_files=[a2])
+
+    def compact() -> None:
+        before_the_delete.rewrite([a1, a2], [compacted])
+
+    if first == "conversion":
+        convert()
+        t.pyiceberg_reads = True
+        t.check()
+        with refused("no-new-deletes-for-files"):
+            compact()
+    else:
+        compact()
+        with refused("deletes-kept"):
+            convert()
+        t.drop(a1, a2)
+        t.adopt(compacted)
+        t.files[compacted] = [row for row in t.files[compacted] if row[1] != 2]
     t.check()
 
 

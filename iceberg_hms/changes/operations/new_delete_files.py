@@ -7,9 +7,11 @@ takes deletion vectors instead of new position delete files, one for each data f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.new_data_files import check_record
 from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
@@ -42,6 +44,8 @@ class NewDeleteFiles:
         #: Keys of the data files for which there is a deletion vector.
         self.vector_keys = _check_files(self.files)
         self._snapshot_id = snapshot_id
+        #: Of data files that the table spells otherwise than their vectors do: key -> the table's spelling.
+        self._spellings: dict[str, str] = {}
         self._written: dict[tuple[int, frozenset[object]], tuple[ManifestFile, ...]] = {}
 
     def check(self, base: TableMetadata) -> None:
@@ -79,13 +83,30 @@ class NewDeleteFiles:
                 if base.schema.field(column) is None:
                     raise InvalidInput(f"{each.file_path} deletes by column {column}, which the table lacks")
 
+    def spell_as(self, live: Mapping[str, ManifestEntry]) -> None:
+        """Let deletion vectors name their data files in the table's spelling, without which no reader applies them.
+        live: the table's data files, by their keys. Raises InvalidInput for position deletes in another spelling: it is
+        in their rows, too."""
+        for each in self.files:
+            path = referenced_data_file(each)
+            entry = None if path is None else live.get(file_key(path))
+            if entry is None or entry.data_file.file_path == path:
+                continue
+            if not is_deletion_vector(each):
+                raise InvalidInput(
+                    f"{each.file_path} has positions of {path}, which the table spells {entry.data_file.file_path}: no "
+                    "reader would apply them",
+                    next_step="write them with the table's spelling",
+                )
+            self._spellings[file_key(path or "")] = entry.data_file.file_path
+
     def manifests(
         self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers | None = None
     ) -> tuple[ManifestFile, ...]:
         """The manifests of the files, written on first use. numbers: of the files; None: that of the snapshot, as for
         rows that are newly deleted. Raises StorageError if they cannot be written."""
         numbers = numbers or {}
-        key = base.format_version, frozenset[object](numbers.items())
+        key = base.format_version, frozenset[object]((*numbers.items(), *self._spellings.items()))
         if key not in self._written:
             self._written[key] = tuple(self._write(base, manifests, numbers))
         return self._written[key]
@@ -95,12 +116,16 @@ class NewDeleteFiles:
         return [
             ManifestEntry(
                 EntryStatus.ADDED,
-                each,
+                self._spelled(each),
                 snapshot_id=self._snapshot_id,
                 sequence_number=numbers.get((each.content, partition_key(each)), default),
             )
             for each in self.files
         ]
+
+    def _spelled(self, delete_file: DataFile) -> DataFile:
+        spelling = self._spellings.get(file_key(delete_file.referenced_data_file or "/"))
+        return delete_file if spelling is None else replace(delete_file, referenced_data_file=spelling)
 
     def _write(self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers) -> list[ManifestFile]:
         written: list[ManifestFile] = []

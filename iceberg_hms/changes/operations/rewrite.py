@@ -100,7 +100,9 @@ class Rewrite(FileChanges):
     def _refuse_unknown_data(self, state: BranchState, manifests: Manifests) -> None:
         """Raises RequirementFailed for new deletes of a data file that the branch never had, InvalidInput for those of
         one that the rewrite removes. Where others removed the data file since the start, nothing needs its deletes."""
-        gone = sorted(self._named - self._live.find(state.manifests, manifests).keys())
+        live = self._live.find(state.manifests, manifests)
+        self._deletes.spell_as(live)
+        gone = sorted(self._named - live.keys())
         since = self._conflicts.since_start(state) if gone else None
         if unknown := [key for key in gone if since and self._conflicts.remover_of(since, key, manifests) is None]:
             self._refuse_gone(unknown, state, manifests)

@@ -250,3 +250,23 @@ def test_positions_that_name_no_data_file_are_refused_once_others_removed_one_of
     ) as caught:
         stored.commit(change)
     assert caught.value.name == "no-removed-data-files"
+
+
+def test_a_vector_names_its_data_file_as_the_table_does() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"))
+    change = delta(stored, deletion_vector("a", referenced_data_file="file:///data/a.parquet"))
+    change.look_ahead(stored.metadata, stored.store.open())
+    stored.commit(change)
+    named = [each.data_file.referenced_data_file for each in stored.entries() if each.data_file.referenced_data_file]
+    assert named == [path_of("a")]
+
+
+def test_position_deletes_in_another_spelling_are_refused_since_their_rows_have_it_too() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"))
+    change = delta(stored, position_deletes("p", referenced_data_file="file:///data/a.parquet"))
+    with pytest.raises(
+        InvalidInput, match=r"positions of file:///data/a\.parquet, which the table spells file:/data/a"
+    ):
+        stored.commit(change)
