@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.delete_index import DeleteIndex
+from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import (
     DeleteFileKey,
     FilteredManifests,
@@ -60,7 +60,10 @@ class DeleteCoverage:
         base = state.metadata
         old, new = DeleteIndex(gone, base), DeleteIndex(added, base)
         vectors = self._kept_vectors(gone, state, manifests)
-        suspects = [each for each in state.manifests if _may_concern(each, gone, base)]
+        suspects: Sequence[ManifestFile] = [each for each in state.manifests if _may_concern(each, gone, base)]
+        named = {referenced_data_file(each.data_file) for each in gone}
+        if None not in named:
+            suspects = manifests.candidates(suspects, frozenset(file_key(path) for path in named if path))
         for entry in manifests.entries(suspects, lambda each: each.is_live):
             path, number = entry.data_file.file_path, entry.sequence_number or 0
             if file_key(path) in self._judged_elsewhere:
