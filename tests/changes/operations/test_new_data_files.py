@@ -10,6 +10,7 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.operations import stored_tables
 from tests.changes.operations.test_append import data_file
 from tests.changes.tables import BY_LEVEL, UNPARTITIONED, table
 
@@ -47,3 +48,13 @@ def test_a_spec_that_was_removed_is_named() -> None:
 def test_a_file_of_a_spec_that_the_operation_is_not_for_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"a.parquet was made for partition spec 1, the operation is for 0"):
         added(data_file("a", "info", spec_id=1))
+
+
+@pytest.mark.parametrize(("low", "high", "is_refused"), [(5, 4, True), (4, 4, False), (-1, 1, False)])
+def test_bounds_that_no_value_is_within_are_refused(low: int, high: int, is_refused: bool) -> None:
+    files = added(stored_tables.data_file("a", ids=(low, high)))
+    if not is_refused:
+        files.check(table(2))
+        return
+    with pytest.raises(InvalidInput, match=r"a\.parquet has bounds of id that no value is within: 5 to 4"):
+        files.check(table(2))
