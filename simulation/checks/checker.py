@@ -261,7 +261,7 @@ def _has_effect_of(call: CatalogCall, change: RowChange) -> bool:
             return change.process == call.caller and change.replaced is None
         case CatalogCallKind.OVERWRITE:
             # Another caller may have registered the very file.
-            registered = (change.table, change.location) if change.location is not None else None
-            return change.process == call.caller or registered == (call.name, call.source)
+            is_the_file = call.source is not None and (change.table, change.location) == (call.name, call.source)
+            return change.process == call.caller or is_the_file
         case CatalogCallKind.REPLACE:
             return change.process == call.caller

@@ -51,8 +51,8 @@ OPERATIONS: tuple[Mutant, ...] = (
         "delete-rows-of-files-that-are-gone",
         "the data file whose rows are deleted by position is live when the deletes land",
         f"{_OPERATIONS}/row_delta.py",
-        "        self._refuse_missing_data(state, manifests)\n",
-        "",
+        "        named = self._named_data(state, manifests)\n",
+        "        named = self._referenced.find(state.manifests, manifests)\n",
         scenario="users",
     ),
     Mutant(
@@ -60,7 +60,7 @@ OPERATIONS: tuple[Mutant, ...] = (
         "a data file has one deletion vector at most",
         f"{_OPERATIONS}/row_delta.py",
         "        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)\n"
-        "        self._vectors.refuse(state, self._referenced.find(state.manifests, manifests), manifests)\n",
+        "        self._vectors.refuse(state, named, manifests)\n",
         "",
         scenario="users-mixed",
     ),

@@ -40,11 +40,11 @@ NO_NEW_DELETES: Final = "no-new-delete-files"
 NO_DELETES_FOR_FILES: Final = "no-new-deletes-for-files"
 NO_NEW_VECTORS: Final = "no-new-deletion-vectors"
 
-#: Which operations' snapshots may add data files, remove some, add delete files, and add deletion vectors.
+#: Which operations' snapshots may add data files, remove some, add deletes, and write delete files of new or old ones.
 _ADD_DATA: Final = frozenset({"append", "overwrite"})
 _REMOVE_DATA: Final = frozenset({"overwrite", "replace", "delete"})
 _ADD_DELETES: Final = frozenset({"overwrite", "delete"})
-_ADD_VECTORS: Final = frozenset({"overwrite", "delete", "replace"})
+_WRITE_DELETES: Final = frozenset({"overwrite", "delete", "replace"})
 #: How many files an error names.
 _NAMED_MAX: Final = 5
 
@@ -134,7 +134,7 @@ class Conflicts:
         equality deletes apply to them as they did to the files that they replace."""
         new = [
             entry
-            for snapshot in (*since.of(_ADD_DELETES | {"replace"}), *since.own)
+            for snapshot in (*since.of(_WRITE_DELETES), *since.own)
             for entry in self._own(_NEW_DELETES, snapshot, since, scope, manifests)
         ]
         if not new:
@@ -154,7 +154,7 @@ class Conflicts:
     def no_new_vectors(self, since: Since, referenced: frozenset[str], scope: FileScope, manifests: Manifests) -> None:
         """Raises RequirementFailed if a snapshot added a deletion vector for one of the data files, given by their keys
         (Java: validateAddedDVs)."""
-        for snapshot in since.of(_ADD_VECTORS) if referenced else ():
+        for snapshot in since.of(_WRITE_DELETES) if referenced else ():
             found = [
                 each
                 for each in self._own(_ADDED_DELETES, snapshot, since, scope, manifests)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
+from iceberg_hms.changes.operations.delete_index import DeleteIndex, applies_everywhere, referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import (
     DeleteFileKey,
     FilteredManifests,
@@ -24,25 +24,18 @@ from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption.
 DELETES_KEPT: Final = "deletes-kept"
 
 
 class DeleteCoverage:
-    """replaced: keys of the delete files that an operation removes. removed: keys of the data files that it removes
-    (`format.locations.file_key`). known: keys of data files whose deletes its caller answers for."""
+    """replaced: keys of the delete files that an operation removes. apart: keys (`format.locations.file_key`) of the
+    data files that it removes, too, and of those for whose deletes its caller answers."""
 
-    def __init__(
-        self,
-        replaced: frozenset[DeleteFileKey],
-        *,
-        removed: frozenset[str] = frozenset(),
-        known: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, replaced: frozenset[DeleteFileKey], apart: frozenset[str]) -> None:
         self._replaced = replaced
-        self._judged_elsewhere = removed | known
+        self._apart = apart
 
     def refuse_lost(
         self,
@@ -60,13 +53,9 @@ class DeleteCoverage:
         base = state.metadata
         old, new = DeleteIndex(gone, base), DeleteIndex(added, base)
         vectors = self._kept_vectors(gone, state, manifests)
-        suspects: Sequence[ManifestFile] = [each for each in state.manifests if _may_concern(each, gone, base)]
-        named = {referenced_data_file(each.data_file) for each in gone}
-        if None not in named:
-            suspects = manifests.candidates(suspects, frozenset(file_key(path) for path in named if path))
-        for entry in manifests.entries(suspects, lambda each: each.is_live):
+        for entry in manifests.entries(_suspects(gone, state, manifests), lambda each: each.is_live):
             path, number = entry.data_file.file_path, entry.sequence_number or 0
-            if file_key(path) in self._judged_elsewhere:
+            if file_key(path) in self._apart:
                 continue
             for lost in old.applying_to(entry.data_file, number):
                 if lost.data_file.content == FileContent.POSITION_DELETES and file_key(path) in vectors:
@@ -93,15 +82,18 @@ class DeleteCoverage:
         return frozenset(file_key(each.data_file.referenced_data_file or "/") for each in kept)
 
 
-def _may_concern(manifest: ManifestFile, gone: Sequence[ManifestEntry], base: TableMetadata) -> bool:
-    """Whether one of the delete files may apply to a file of a data manifest."""
-    if manifest.content != ManifestContent.DATA or not manifest.has_live_files:
-        return False
-    for each in gone:
-        spec = base.spec_by_id(each.data_file.spec_id)
-        if each.data_file.content == FileContent.EQUALITY_DELETES and (spec is None or spec.is_unpartitioned):
-            return True
-    return PartitionSet(each.data_file for each in gone).may_contain(manifest, base)
+def _suspects(gone: Sequence[ManifestEntry], state: BranchState, manifests: Manifests) -> Sequence[ManifestFile]:
+    """The data manifests that may list a file to which one of the delete files applies."""
+    files, base = [each.data_file for each in gone], state.metadata
+    data = [each for each in state.manifests if each.content == ManifestContent.DATA and each.has_live_files]
+    if any(applies_everywhere(each, base) for each in files):
+        return data
+    partitions = PartitionSet(files)
+    suspects = [each for each in data if partitions.may_contain(each, base)]
+    named = {referenced_data_file(each) for each in files}
+    if None in named:
+        return suspects
+    return manifests.candidates(suspects, frozenset(file_key(path) for path in named if path))
 
 
 def _may_have(new: DataFile, lost: DataFile) -> bool:

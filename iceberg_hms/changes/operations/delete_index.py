@@ -37,6 +37,12 @@ def referenced_data_file(delete_file: DataFile) -> str | None:
     return None if lower is None or lower != upper else lower.decode("utf-8", "replace")
 
 
+def applies_everywhere(delete_file: DataFile, base: TableMetadata) -> bool:
+    """Whether a delete file applies to all partitions: equality deletes without one (spec: Scan Planning)."""
+    spec = base.spec_by_id(delete_file.spec_id)
+    return delete_file.content == FileContent.EQUALITY_DELETES and (spec is None or spec.is_unpartitioned)
+
+
 class DeleteIndex:
     """Live entries of delete files, by what they apply to.
 
@@ -72,8 +78,7 @@ class DeleteIndex:
         if (path := referenced_data_file(delete_file)) is not None:
             self._by_path.setdefault(file_key(path), []).append(entry)
             return
-        spec = self._base.spec_by_id(delete_file.spec_id)
-        if delete_file.content == FileContent.EQUALITY_DELETES and (spec is None or spec.is_unpartitioned):
+        if applies_everywhere(delete_file, self._base):
             self._everywhere.append(entry)
         else:
             self._by_partition.setdefault(partition_key(delete_file), []).append(entry)

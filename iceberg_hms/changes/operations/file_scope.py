@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from iceberg_hms.changes.operations.delete_index import applies_everywhere
 from iceberg_hms.changes.operations.partition_set import PartitionSet
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -98,11 +99,7 @@ class Partitions:
         return spec is None or spec.is_unpartitioned or self.partitions.may_contain(manifest, self.base)
 
     def may_contain(self, data_file: DataFile) -> bool:
-        if data_file.content == FileContent.EQUALITY_DELETES:
-            spec = self.base.spec_by_id(data_file.spec_id)
-            if spec is None or spec.is_unpartitioned:
-                return True
-        return data_file in self.partitions
+        return applies_everywhere(data_file, self.base) or data_file in self.partitions
 
     def __str__(self) -> str:
         return "one partition" if len(self.partitions) == 1 else f"{len(self.partitions)} partitions"

@@ -40,11 +40,13 @@ class NewDeleteFiles:
         self, delete_files: Sequence[DataFile], *, snapshot_id: int, planned: TableMetadata | None = None
     ) -> None:
         self.files = tuple(delete_files)
+        #: The data files that they name, as they spell them.
+        self.referenced = tuple(path for each in self.files if (path := referenced_data_file(each)) is not None)
         self._planned = planned
         #: Keys of the data files for which there is a deletion vector.
         self.vector_keys = _check_files(self.files)
         self._snapshot_id = snapshot_id
-        #: Of data files that the table spells otherwise than their vectors do: key -> the table's spelling.
+        #: A vector's name of a data file -> the table's, where that is spelled otherwise.
         self._spellings: dict[str, str] = {}
         self._written: dict[tuple[int, frozenset[object]], tuple[ManifestFile, ...]] = {}
 
@@ -88,8 +90,9 @@ class NewDeleteFiles:
         live: the table's data files, by their keys. Raises InvalidInput for position deletes in another spelling: it is
         in their rows, too."""
         for each in self.files:
-            path = referenced_data_file(each)
-            entry = None if path is None else live.get(file_key(path))
+            if (path := referenced_data_file(each)) is None:
+                continue
+            entry = live.get(file_key(path))
             if entry is None or entry.data_file.file_path == path:
                 continue
             if not is_deletion_vector(each):
@@ -98,7 +101,7 @@ class NewDeleteFiles:
                     "reader would apply them",
                     next_step="write them with the table's spelling",
                 )
-            self._spellings[file_key(path or "")] = entry.data_file.file_path
+            self._spellings[path] = entry.data_file.file_path
 
     def manifests(
         self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers | None = None
@@ -124,7 +127,7 @@ class NewDeleteFiles:
         ]
 
     def _spelled(self, delete_file: DataFile) -> DataFile:
-        spelling = self._spellings.get(file_key(delete_file.referenced_data_file or "/"))
+        spelling = self._spellings.get(delete_file.referenced_data_file or "")
         return delete_file if spelling is None else replace(delete_file, referenced_data_file=spelling)
 
     def _write(self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers) -> list[ManifestFile]:

@@ -10,7 +10,7 @@ from typing import Final
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
-from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
+from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import WholeTable
 from iceberg_hms.changes.operations.live_files import LiveFiles
@@ -63,11 +63,8 @@ class Rewrite(FileChanges):
         keys = frozenset(map(file_key, remove))
         deletes = deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
         self._rewritten_deletes = RewrittenDeletes(remove_deletes, deletes)
-        self._coverage = DeleteCoverage(
-            self._rewritten_deletes.keys, removed=keys, known=frozenset(map(file_key, referenced))
-        )
-        named = [path for each in deletes.files if (path := referenced_data_file(each)) is not None]
-        named.extend(referenced)
+        self._coverage = DeleteCoverage(self._rewritten_deletes.keys, keys | set(map(file_key, referenced)))
+        named = (*deletes.referenced, *referenced)
         self._removed, self._named = keys, frozenset(map(file_key, named))
         self._live = LiveFiles(self._named)
         self._deletes = deletes
@@ -90,16 +87,17 @@ class Rewrite(FileChanges):
         return self._rewritten_deletes.numbers(filtered)
 
     def _verify(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
-        self._refuse_unknown_data(state, manifests)
+        live = self._named_data(state, manifests)
         numbers = self._rewritten_deletes.numbers(filtered)
         self._coverage.refuse_lost(filtered, self._deletes.entries(numbers), state, manifests)
-        self._vectors.refuse(state, self._live.find(state.manifests, manifests), manifests)
+        self._vectors.refuse(state, live, manifests)
         if self._removed:
             self._verify_data(filtered, state, manifests)
 
-    def _refuse_unknown_data(self, state: BranchState, manifests: Manifests) -> None:
-        """Raises RequirementFailed for new deletes of a data file that the branch never had, InvalidInput for those of
-        one that the rewrite removes. Where others removed the data file since the start, nothing needs its deletes."""
+    def _named_data(self, state: BranchState, manifests: Manifests) -> dict[str, ManifestEntry]:
+        """The live data files that are named, by their keys. Raises RequirementFailed for new deletes of a data file
+        that the branch never had, InvalidInput for those of one that the rewrite removes, or in another spelling. Where
+        others removed the data file since the start, nothing needs its deletes."""
         live = self._live.find(state.manifests, manifests)
         self._deletes.spell_as(live)
         gone = sorted(self._named - live.keys())
@@ -111,6 +109,7 @@ class Rewrite(FileChanges):
                 f"{self._paths[going[0]]} is replaced, and there are new deletes for it",
                 next_step="leave its deleted rows out of the new data file",
             )
+        return live
 
     def _verify_data(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
         since = self._conflicts.since_start(state)

@@ -22,7 +22,7 @@ from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSn
 from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
@@ -61,8 +61,7 @@ class RowDelta(FileChanges):
         self._isolation = isolation
         self._where = where
         removed = frozenset(map(delete_file_key, replaced_deletes))
-        named = [path for each in deletes.files if (path := referenced_data_file(each)) is not None]
-        paths = (*named, *referenced)
+        paths = (*deletes.referenced, *referenced)
         super().__init__(
             new, ManifestFilter(new.snapshot_id, deletes=removed), added=added, added_deletes=deletes, paths=paths
         )
@@ -70,7 +69,7 @@ class RowDelta(FileChanges):
         self._of_unnamed_files = PartitionSet(unnamed)
         self._referenced = LiveFiles(frozenset(self._paths))
         self._vectors = LiveVectors(deletes, removed)
-        self._coverage = DeleteCoverage(removed, known=frozenset(map(file_key, referenced)))
+        self._coverage = DeleteCoverage(removed, frozenset(map(file_key, referenced)))
 
     @property
     def _operation(self) -> str:
@@ -89,13 +88,13 @@ class RowDelta(FileChanges):
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
         scope: FileScope = WholeTable() if self._where is None else self._where.scope(state.metadata)
         since = self._conflicts.since_start(state)
-        self._refuse_missing_data(state, manifests)
+        named = self._named_data(state, manifests)
         if self._isolation == "serializable":
             self._conflicts.no_new_data(since, scope, manifests)
         if self._adds_data and self._deletes.files:
             self._conflicts.no_new_deletes(since, scope, manifests)
         self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)
-        self._vectors.refuse(state, self._referenced.find(state.manifests, manifests), manifests)
+        self._vectors.refuse(state, named, manifests)
         if self._of_unnamed_files:
             # Others may have moved the rows of which they have positions.
             self._conflicts.no_removed_data(since, Partitions(self._of_unnamed_files, state.metadata), manifests)
@@ -104,7 +103,9 @@ class RowDelta(FileChanges):
         added = self._deletes.entries({}, state.metadata.next_sequence_number)
         self._coverage.refuse_lost(filtered, added, state, manifests)
 
-    def _refuse_missing_data(self, state: BranchState, manifests: Manifests) -> None:
+    def _named_data(self, state: BranchState, manifests: Manifests) -> dict[str, ManifestEntry]:
+        """The data files that the deletes are of, by their keys. Raises RequirementFailed if one is not live,
+        InvalidInput for deletes of another partition or in another spelling."""
         found = self._referenced.find(state.manifests, manifests)
         gone = sorted(self._paths.keys() - found.keys())
         if gone:
@@ -116,6 +117,7 @@ class RowDelta(FileChanges):
                 raise InvalidInput(
                     f"{each.file_path} is of another partition or spec than {path}, whose rows it deletes"
                 )
+        return found
 
 
 def _names_no_data_file(delete_file: DataFile) -> bool:

@@ -198,3 +198,8 @@ def new_files(snapshot_id: int, *files: DataFile, sequence_number: int | None = 
 
 def path_of(name: str) -> str:
     return f"file:/data/{name}.parquet"
+
+
+def of(name: str) -> dict[str, str]:
+    """What a delete file's record says if it is of one data file."""
+    return {"referenced_data_file": path_of(name)}

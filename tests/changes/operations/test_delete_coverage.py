@@ -17,15 +17,12 @@ from tests.changes.operations.stored_tables import (
     deletion_vector,
     equality_deletes,
     new_files,
+    of,
     path_of,
     position_deletes,
 )
 
 E = equality_deletes("e")
-
-
-def of(name: str) -> dict[str, str]:
-    return {"referenced_data_file": path_of(name)}
 
 
 def convert(

@@ -16,6 +16,7 @@ from tests.changes.operations.stored_tables import (
     deletion_vector,
     equality_deletes,
     new_files,
+    of,
     path_of,
     position_deletes,
 )
@@ -29,10 +30,6 @@ def rewrite(
     deletes = NewDeleteFiles(add, snapshot_id=snapshot_id, planned=stored.metadata)
     paths, new = [path_of(name) for name in data], stored.new(snapshot_id)
     return Rewrite(new, paths, new_files(snapshot_id), remove_deletes=remove, deletes=deletes)
-
-
-def of(name: str) -> dict[str, str]:
-    return {"referenced_data_file": path_of(name)}
 
 
 def filled(version: int = 2) -> StoredTable:

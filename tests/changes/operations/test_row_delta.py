@@ -20,6 +20,7 @@ from tests.changes.operations.stored_tables import (
     deletion_vector,
     equality_deletes,
     new_files,
+    of,
     path_of,
     position_deletes,
 )
@@ -31,10 +32,6 @@ def delta(
 ) -> RowDelta:
     new_deletes = NewDeleteFiles(deletes, snapshot_id=snapshot_id)
     return RowDelta(stored.new(snapshot_id), new_files(snapshot_id, *data), new_deletes, **more)
-
-
-def of(name: str) -> dict[str, str]:
-    return {"referenced_data_file": path_of(name)}
 
 
 def test_position_and_equality_deletes_are_added_with_the_snapshots_number() -> None:
