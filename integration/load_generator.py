@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.format.manifests.manifest import DataFile
 from simulation.actors.requests import for_update_table
@@ -39,12 +41,13 @@ def append_bodies(catalog: Any, table: str, files: Iterable[DataFile]) -> list[B
         manifests = catalog.services.ports.manifests()
         snapshot_id = SYSTEM_CLOCK.snapshot_id()
         change = Append(
-            [file],
-            snapshot_id=snapshot_id,
-            schema_id=metadata.current_schema_id,
-            spec_id=metadata.default_spec_id,
-            table_uuid=metadata.uuid,
-            now_ms=SYSTEM_CLOCK.now_ms,
+            NewSnapshot(snapshot_id=snapshot_id, table_uuid=metadata.uuid, now_ms=SYSTEM_CLOCK.now_ms),
+            NewDataFiles(
+                [file],
+                snapshot_id=snapshot_id,
+                schema_id=metadata.current_schema_id,
+                specs={metadata.default_spec_id: None},
+            ),
             check_duplicates=False,
         )
         updates = [dict(update) for update in change.stage(metadata, manifests).updates]

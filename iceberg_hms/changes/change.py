@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from iceberg_hms.changes.job import Job
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -50,8 +51,8 @@ class ChangeIdentity:
     snapshot_ids: the ids of the snapshots that the change adds; stable over replays.
     ref: the branch or tag that the change moves to the last of them; None if it adds them without moving a ref.
     idempotency_key: the caller's own key for a whole job, or None.
-    files: the data files that the job adds, as keys of `format.locations.file_key`, if a rerun adds the same ones.
-    Empty otherwise: an engine writes its rows into new files whenever a job runs.
+    job: what is done under the key, if a rerun does the same. None otherwise: an engine writes its rows into new files
+    whenever a job runs.
     caller: the authenticated caller, for logs and locks.
     client_base: set if the client chose the snapshot ids, so that it may have sent them before. None: the ids are new.
     sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
@@ -62,7 +63,7 @@ class ChangeIdentity:
     snapshot_ids: tuple[int, ...] = ()
     ref: str | None = None
     idempotency_key: str | None = None
-    files: frozenset[str] = frozenset()
+    job: Job | None = None
     caller: str = ""
     client_base: ClientBase | None = None
     sender: str = ""

@@ -1,8 +1,8 @@
-"""Reruns: a job that runs again under its idempotency key must be the same job.
+"""Reruns: a job that runs again under its idempotency key must be the same job (`changes.job`).
 
-An append of named files has the same files each time it runs. If the snapshot with its key added other files, the key
-was used for two jobs, and reporting success would silently lose the second job's rows. The snapshot's own manifests
-list what it added, whatever was compacted or deleted since; when the snapshot expires, its key goes with it.
+A digest in the snapshot's summary tells. Snapshots of older releases, and those that came as updates, have none: of
+these only the data files that they added are compared, which their own manifests list whatever was compacted or
+deleted since. When a snapshot expires, its key goes with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange
+from iceberg_hms.changes.summary import JOB
 from iceberg_hms.errors import IcebergHmsError, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
@@ -25,12 +26,33 @@ _NAMED_MAX: Final = 3
 
 
 def refuse_another_job(identity: ChangeIdentity, snapshot: Snapshot, manifests: Manifests) -> None:
-    """Raise RequirementFailed if the snapshot with a change's key added other files than the change names.
+    """Raise RequirementFailed if the snapshot with a change's key is of another job than the change.
 
-    A change that names no files (`ChangeIdentity.files`) passes. Raises MissingFile, CorruptFile or StorageError if the
-    snapshot's manifests cannot be read: whether it is the same job is unknown then."""
-    if not identity.files:
+    A change of which nobody says what its job does (`ChangeIdentity.job`) passes. Raises MissingFile, CorruptFile or
+    StorageError if the snapshot's manifests are needed and cannot be read: whether it is the same job is unknown then.
+    """
+    job, recorded = identity.job, snapshot.summary.get(JOB)
+    if job is None or recorded == job.digest or (recorded is None and not job.added):
         return
+    added = _added_by(snapshot, manifests)
+    differences = (("did not add", job.added - added), ("also added", added - job.added))
+    differs = [f"{what} {_named(files)}" for what, files in differences if files]
+    if recorded is None and not differs:
+        return
+    raise RequirementFailed(
+        SAME_JOB,
+        f"idempotency key {identity.idempotency_key} belongs to snapshot {snapshot.snapshot_id}, which "
+        f"{' and '.join(differs) or 'is of another operation, filter, or files to delete'}",
+        expected=f"{len(job.added)} files",
+        found=f"{len(added)} files",
+        next_step="use another key for another job, and rerun a job with all files and the filter of its first run; "
+        "delete none of the files, the table may have some of them",
+        rests_on=frozenset({snapshot.snapshot_id}),
+    )
+
+
+def _added_by(snapshot: Snapshot, manifests: Manifests) -> frozenset[str]:
+    """The keys of the data files that a snapshot added."""
     id_ = snapshot.snapshot_id
 
     def is_added(entry: ManifestEntry) -> bool:
@@ -38,26 +60,12 @@ def refuse_another_job(identity: ChangeIdentity, snapshot: Snapshot, manifests: 
         return is_data and entry.status == EntryStatus.ADDED and entry.snapshot_id == id_
 
     own = [each for each in manifests.list(snapshot) if each.added_snapshot_id == id_]
-    added = {file_key(entry.data_file.file_path) for entry in manifests.entries(own, is_added)}
-    extra, missing = added - identity.files, identity.files - added
-    if not extra and not missing:
-        return
-    differences = (("did not add", missing), ("also added", extra))
-    differs = [f"{what} {_named(files)}" for what, files in differences if files]
-    raise RequirementFailed(
-        SAME_JOB,
-        f"idempotency key {identity.idempotency_key} belongs to snapshot {id_}, which {' and '.join(differs)}",
-        expected=f"{len(identity.files)} files",
-        found=f"{len(added)} files",
-        next_step="use another key for another job, and rerun a job with all files of its first run; delete none of "
-        "the files, the table may have some of them",
-        rests_on=frozenset({id_}),
-    )
+    return frozenset(file_key(entry.data_file.file_path) for entry in manifests.entries(own, is_added))
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """An append of a job whose files cannot be read, or no longer fit the table: a rerun, or a first run that fails.
+    """A job whose files cannot be read, or no longer fit the table: a rerun, or a first run that fails.
 
     An earlier run may have been committed, and its files may be gone since. The coordinator looks for the key before it
     calls `check`, so it raises `error` only if no snapshot has the key.

@@ -17,6 +17,9 @@ from iceberg_hms.format.manifests.manifest import DataFile
 #: The key of a whole job: a rerun with the same key adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
 
+#: The digest of what is done under the key (`changes.job`).
+JOB = "iceberg-hms.job"
+
 #: Who made the snapshot, as the REST server knows its callers.
 CALLER = "iceberg-hms.caller"
 
@@ -132,7 +135,7 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"Snapshot summary properties map strings to strings, found {name!r}: {value!r}")
-        if name in (OPERATION, *METRICS) or name.startswith("partitions."):
+        if name in (OPERATION, JOB, *METRICS) or name.startswith("partitions."):
             raise InvalidInput(f"Cannot set snapshot summary property {name}: its value is computed")
     for key in (idempotency_key, properties.get(IDEMPOTENCY_KEY)):
         check_key(key)

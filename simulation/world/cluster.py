@@ -11,6 +11,8 @@ from typing import Any
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
@@ -246,14 +248,16 @@ class ClusterNode:
         """The change of an attempt that adds one data file. check_duplicates: False for foreign writers."""
         path = attempt.data_file or ""
         self.cluster.storage.data.add(path)
+        snapshot_id = attempt.snapshot_id or 0
+        new = NewSnapshot(snapshot_id=snapshot_id, table_uuid=None, idempotency_key=key, now_ms=self.runtime.now_ms)
         return Append(
-            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-            snapshot_id=attempt.snapshot_id or 0,
-            schema_id=0,
-            spec_id=0,
-            table_uuid=None,
-            idempotency_key=key,
-            now_ms=self.runtime.now_ms,
+            new.of_job("append", added=[path]),
+            NewDataFiles(
+                [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+                snapshot_id=snapshot_id,
+                schema_id=0,
+                specs={0: None},
+            ),
             check_duplicates=check_duplicates,
         )
 

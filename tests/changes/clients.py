@@ -10,6 +10,8 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -40,13 +42,8 @@ class Writer:
     ) -> list[dict[str, Any]]:
         """The updates of an append as Java's newFastAppend and PyIceberg's make it."""
         change = Append(
-            [data_file(name) for name in names],
-            branch=branch,
-            snapshot_id=snapshot_id,
-            schema_id=0,
-            spec_id=0,
-            table_uuid=UUID,
-            now_ms=lambda: NOW,
+            NewSnapshot(branch=branch, snapshot_id=snapshot_id, table_uuid=UUID, now_ms=lambda: NOW),
+            NewDataFiles([data_file(name) for name in names], snapshot_id=snapshot_id, schema_id=0, specs={0: None}),
             check_duplicates=False,
         )
         staged = [dict(update) for update in change.stage(base, self.manifests).updates]

@@ -11,6 +11,8 @@ import pytest
 from iceberg_hms.changes import referenced_specs, updates
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
@@ -73,12 +75,13 @@ def ours(snapshot_id: int, spec_id: int = 0, name: str = "ours") -> Append:
     """An append of the Python API."""
     partition = {"level": "ERROR"} if spec_id else {}
     return Append(
-        [replace(data_file(name, spec_id=spec_id), partition=partition)],
-        snapshot_id=snapshot_id,
-        schema_id=0,
-        spec_id=spec_id,
-        table_uuid=UUID,
-        now_ms=lambda: NOW,
+        NewSnapshot(snapshot_id=snapshot_id, table_uuid=UUID, now_ms=lambda: NOW),
+        NewDataFiles(
+            [replace(data_file(name, spec_id=spec_id), partition=partition)],
+            snapshot_id=snapshot_id,
+            schema_id=0,
+            specs={spec_id: None},
+        ),
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity
+from iceberg_hms.changes.job import Job
 from iceberg_hms.changes.reruns import refuse_another_job
-from iceberg_hms.errors import MissingFile, RequirementFailed
-from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
+from iceberg_hms.changes.summary import JOB, check_custom
+from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
@@ -20,18 +22,18 @@ from tests.changes.tables import snapshot, table
 
 
 def job(*paths: str) -> ChangeIdentity:
-    return ChangeIdentity((9,), "main", "job-1", files=frozenset(map(file_key, paths)))
+    return ChangeIdentity((9,), "main", "job-1", job=Job.of("append", added=paths))
 
 
 def first_run(store: MemoryManifestStore) -> Snapshot:
-    """Of the job: it added a and b to a table that had old. Its files were compacted since."""
+    """Of the job, by an older release: it added a and b to a table that had old."""
     manifests = store.open()
     base = committed(table(), append([data_file("old")], 1), manifests)
     base = committed(base, append([data_file("a"), data_file("b")], 2, idempotency_key="job-1"), manifests)
     manifests.flush()
     found = base.snapshot_by_id(2)
     assert found is not None
-    return found
+    return Snapshot({**found.raw, "summary": {key: text for key, text in found.summary.items() if key != JOB}})
 
 
 A, B = "file:/data/a.parquet", "file:/data/b.parquet"
@@ -113,6 +115,56 @@ def test_an_unreadable_manifest_makes_it_no_rerun() -> None:
         refuse_another_job(job(A, B), first, store.open())
 
 
-def test_an_append_names_its_files() -> None:
-    assert append([data_file("a"), DataFile("/data//b.parquet", "PARQUET", 1, 1)]).identity.files == job(A, B).files
-    assert append([data_file("a")], check_duplicates=False).identity.files == job(A).files
+def recorded(store: MemoryManifestStore, job: Job) -> Snapshot:
+    """The first run, with the digest of a job."""
+    first = first_run(store)
+    return Snapshot({**first.raw, "summary": {**first.summary, JOB: job.digest}})
+
+
+def test_the_digest_of_the_job_tells_without_a_look_at_the_files() -> None:
+    store = MemoryManifestStore()
+    first = recorded(store, Job.of("append", added=[A, B]))
+    store.manifests.clear()
+    store.lists.clear()
+    refuse_another_job(job(B, "file:///data//a.parquet"), first, store.open())
+
+
+DELETE = DataFile("file:/data/x.parquet", "PARQUET", 1, 10, content=FileContent.POSITION_DELETES)
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        Job.of("overwrite", added=[A, B]),
+        Job.of("append", added=[A, B], removed=["file:/data/old.parquet"]),
+        Job.of("append", added=[A, B], added_deletes=[DELETE]),
+        Job.of("append", added=[A, B], removed_deletes=[DELETE]),
+        Job.of("append", added=[A, B], added_deletes=[replace(DELETE, file_format="PUFFIN", content_offset=4)]),
+        Job.of("append", added=[A, B], scope="id = 1"),
+    ],
+)
+def test_all_that_a_job_does_makes_it_another_one(another: Job) -> None:
+    store = MemoryManifestStore()
+    first = recorded(store, another)
+    with pytest.raises(RequirementFailed, match=r"which is of another operation, filter, or files to delete \(use"):
+        refuse_another_job(job(A, B), first, store.open())
+
+
+def test_an_operation_keeps_its_job_beside_its_key() -> None:
+    files = [data_file("a"), DataFile("/data//b.parquet", "PARQUET", 1, 1)]
+    keyed = append(files, idempotency_key="job-1", check_duplicates=False)
+    assert keyed.identity.job == job(A, B).job
+    manifests = MemoryManifestStore().open()
+    after = committed(table(), keyed, manifests)
+    assert after.current_snapshot is not None
+    assert after.current_snapshot.summary[JOB] == Job.of("append", added=[A, B]).digest
+    unkeyed = append(files)
+    assert unkeyed.identity.job is None
+    after = committed(table(), unkeyed, manifests)
+    assert after.current_snapshot is not None
+    assert JOB not in after.current_snapshot.summary
+
+
+def test_a_caller_cannot_name_the_digest() -> None:
+    with pytest.raises(InvalidInput, match=r"iceberg-hms\.job: its value is computed"):
+        check_custom({JOB: "x"})

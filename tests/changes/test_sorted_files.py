@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.sorted_files import has_files_sorted_as
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
@@ -31,13 +33,13 @@ def taken() -> TableMetadata:
 def replacing(writer: Writer, *claims: int | None) -> list[dict[str, Any]]:
     """The updates of a client that saw no order 1: an order, sent as 1, and a file for each claim."""
     change = Append(
-        [data_file(str(number), sort_order_id=claim) for number, claim in enumerate(claims)],
-        branch="main",
-        snapshot_id=77,
-        schema_id=0,
-        spec_id=0,
-        table_uuid=UUID,
-        now_ms=lambda: NOW,
+        NewSnapshot(branch="main", snapshot_id=77, table_uuid=UUID, now_ms=lambda: NOW),
+        NewDataFiles(
+            [data_file(str(number), sort_order_id=claim) for number, claim in enumerate(claims)],
+            snapshot_id=77,
+            schema_id=0,
+            specs={0: None},
+        ),
         check_duplicates=False,
     )
     files = [dict(update) for update in change.stage(table(), writer.manifests).updates]

@@ -12,6 +12,8 @@ import pyarrow as pa
 from iceberg_hms.catalog.schemas import to_schema
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
@@ -227,15 +229,16 @@ class Harness:
 def append(
     path: str, *, uuid: str | None = None, snapshot_id: int | None = None, key: str | None = None, **more: Any
 ) -> Append:
+    snapshot_id = snapshot_id or SYSTEM_CLOCK.snapshot_id()
+    new = NewSnapshot(snapshot_id=snapshot_id, table_uuid=uuid, idempotency_key=key, now_ms=SYSTEM_CLOCK.now_ms, **more)
     return Append(
-        [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-        snapshot_id=snapshot_id or SYSTEM_CLOCK.snapshot_id(),
-        schema_id=0,
-        spec_id=0,
-        table_uuid=uuid,
-        idempotency_key=key,
-        now_ms=SYSTEM_CLOCK.now_ms,
-        **more,
+        new.of_job("append", added=[path]),
+        NewDataFiles(
+            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+            snapshot_id=snapshot_id,
+            schema_id=0,
+            specs={0: None},
+        ),
     )
 
 

@@ -26,6 +26,8 @@ from pyiceberg.schema import Schema as PyIcebergSchema
 from pyiceberg.table import StaticTable
 
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.described_file import needed_name_mapping
 from iceberg_hms.datafiles.parquet_files import describe_parquet
@@ -388,13 +390,14 @@ def as_pyiceberg_sees(folder: Path, metadata: TableMetadata, location: str) -> S
     metadata = TableMetadata.parse(metadata.replace(location=f"file:{folder}/table").raw)
     described = describe_parquet(location, metadata, files.open)
     change = Append(
-        [described.data_file],
-        snapshot_id=100,
-        schema_id=metadata.current_schema_id,
-        spec_id=metadata.default_spec_id,
-        table_uuid=metadata.uuid,
-        now_ms=lambda: 5_000,
-        name_mapping=needed_name_mapping(metadata, [described]),
+        NewSnapshot(snapshot_id=100, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
+        NewDataFiles(
+            [described.data_file],
+            snapshot_id=100,
+            schema_id=metadata.current_schema_id,
+            specs={metadata.default_spec_id: None},
+            name_mapping=needed_name_mapping(metadata, [described]),
+        ),
     )
     metadata = apply(metadata, change.stage(metadata, manifests).updates, now_ms=5_000)
     manifests.flush()
@@ -491,13 +494,14 @@ def test_pyiceberg_reads_what_was_appended_and_prunes_by_what_we_wrote(
         location = "file:" + write(tmp_path / "a table" / "data" / f"{number}.parquet", table)
         described = describe_parquet(location, metadata, files.open)
         change = Append(
-            [described.data_file],
-            snapshot_id=100 + number,
-            schema_id=metadata.current_schema_id,
-            spec_id=metadata.default_spec_id,
-            table_uuid=metadata.uuid,
-            now_ms=lambda: 5_000,
-            name_mapping=needed_name_mapping(metadata, [described]),
+            NewSnapshot(snapshot_id=100 + number, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
+            NewDataFiles(
+                [described.data_file],
+                snapshot_id=100 + number,
+                schema_id=metadata.current_schema_id,
+                specs={metadata.default_spec_id: None},
+                name_mapping=needed_name_mapping(metadata, [described]),
+            ),
         )
         manifests = store.open()
         change.check(metadata)

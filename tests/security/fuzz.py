@@ -30,6 +30,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS
@@ -208,13 +210,15 @@ class World:
             return body
         metadata = self.catalog.load(("logging", table)).metadata
         manifests = self.catalog.services.ports.manifests()
+        snapshot_id = SYSTEM_CLOCK.snapshot_id()
         change = Append(
-            [DataFile(f"file:/data/{SYSTEM_CLOCK.uuid()}.parquet", "PARQUET", 10, 100)],
-            snapshot_id=SYSTEM_CLOCK.snapshot_id(),
-            schema_id=metadata.current_schema_id,
-            spec_id=metadata.default_spec_id,
-            table_uuid=metadata.uuid,
-            now_ms=SYSTEM_CLOCK.now_ms,
+            NewSnapshot(snapshot_id=snapshot_id, table_uuid=metadata.uuid, now_ms=SYSTEM_CLOCK.now_ms),
+            NewDataFiles(
+                [DataFile(f"file:/data/{SYSTEM_CLOCK.uuid()}.parquet", "PARQUET", 10, 100)],
+                snapshot_id=snapshot_id,
+                schema_id=metadata.current_schema_id,
+                specs={metadata.default_spec_id: None},
+            ),
             check_duplicates=False,
         )
         updates = [dict(update) for update in change.stage(metadata, manifests).updates]

@@ -19,6 +19,8 @@ import httpx
 import orjson
 
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import OWNED_FOLDER, TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import SEARCH_SECONDS
@@ -463,13 +465,15 @@ class HonestCaller:
 def append_updates(world: Neighbours, metadata: TableMetadata, files: Sequence[Any]) -> list[dict[str, Any]]:
     """The updates of an append that a client makes, whose manifests and list are written into the table's folder."""
     manifests = world.catalog.services.ports.manifests()
+    snapshot_id = SYSTEM_CLOCK.snapshot_id()
     change = Append(
-        files,
-        snapshot_id=SYSTEM_CLOCK.snapshot_id(),
-        schema_id=metadata.current_schema_id,
-        spec_id=metadata.default_spec_id,
-        table_uuid=metadata.uuid,
-        now_ms=SYSTEM_CLOCK.now_ms,
+        NewSnapshot(snapshot_id=snapshot_id, table_uuid=metadata.uuid, now_ms=SYSTEM_CLOCK.now_ms),
+        NewDataFiles(
+            files,
+            snapshot_id=snapshot_id,
+            schema_id=metadata.current_schema_id,
+            specs={metadata.default_spec_id: None},
+        ),
         check_duplicates=False,
     )
     updates = [dict(update) for update in change.stage(metadata, manifests).updates]

@@ -8,6 +8,8 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
@@ -65,12 +67,13 @@ class ManualSchedule:
         path = f"file:/t/data/{number}.parquet"
         self.storage.data.add(path)
         change = Append(
-            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-            snapshot_id=number,
-            schema_id=0,
-            spec_id=0,
-            table_uuid=None,
-            now_ms=lambda: EPOCH_MS,
+            NewSnapshot(snapshot_id=number, table_uuid=None, now_ms=lambda: EPOCH_MS),
+            NewDataFiles(
+                [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+                snapshot_id=number,
+                schema_id=0,
+                specs={0: None},
+            ),
         )
         manifests = MemoryManifests(self.storage.store)
         metadata, _ = stage_one(self.metadata(base), change, RecordedWrites(manifests), lambda: EPOCH_MS)

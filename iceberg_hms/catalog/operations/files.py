@@ -9,10 +9,8 @@ from iceberg_hms.catalog.operations.new_files import (
     NewFileOperations,
     OnExtraColumns,
     as_files,
-    check_extra_columns,
 )
 from iceberg_hms.catalog.operations.submitter import Result
-from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.delete_files import DeleteFiles
 from iceberg_hms.changes.operations.delete_rows import DeleteRows
@@ -23,8 +21,7 @@ from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.changes.operations.row_delta import RowDelta
 from iceberg_hms.changes.operations.where import Where
-from iceberg_hms.datafiles.described_file import needed_name_mapping
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import Expression, as_expression
 from iceberg_hms.format.manifests.manifest import DataFile
 
@@ -51,8 +48,9 @@ class FileOperations(NewFileOperations[Result]):
         bounds; or DataFile records.
         branch: the branch to add them to; created from main if it does not exist.
         summary: further properties of the snapshot.
-        idempotency_key: a job's own key; a rerun with the same key and the same files finds its first commit and adds
-        nothing. The key of another job, whose snapshot is in the branch's history and added other files, is refused.
+        idempotency_key: a job's own key; a rerun with the same key finds its first commit and changes nothing. A job is
+        what the operation does: its files, added and removed, data and deletes, and its filter (`changes.job`). The key
+        of another job, whose snapshot is in the branch's history, is refused.
         on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
@@ -72,35 +70,15 @@ class FileOperations(NewFileOperations[Result]):
         files = as_files(files, str, DataFile)
         if not files:
             raise InvalidInput("nothing to append", next_step="give at least one file")
-        check_extra_columns(on_extra_columns)
-        summary = summaries.with_wap_id(summary or {}, wap_id)
-        stage_only = stage_only or wap_id is not None
-        custom = summaries.check_custom(summary, idempotency_key)
-        try:
-            described = self._described(files, on_extra_columns)
-        except IcebergHmsError as error:
-            ref = None if stage_only else branch
-            return self._first_run(files, ref, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
-        data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
-        new = self._new_snapshot(branch, summary, idempotency_key)
-        change = Append(
-            data_files,
-            branch=branch,
-            summary=summary,
-            idempotency_key=idempotency_key,
-            snapshot_id=new.snapshot_id,
-            schema_id=self.metadata.current_schema_id,
-            spec_id=self.metadata.default_spec_id,
-            table_uuid=new.table_uuid,
-            now_ms=new.now_ms,
-            caller=new.caller,
-            name_mapping=needed_name_mapping(self.metadata, list(described.values())),
-            check_duplicates=check_duplicates,
-            stage_only=stage_only,
-            schema=self.metadata.schema,
-            spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = new.of_job("append", added=files)
+        return self._submit_with_files(
+            files,
+            new,
+            lambda added: Append(new, added, check_duplicates=check_duplicates),
+            on_extra_columns=on_extra_columns,
+            wait_seconds=wait_seconds,
         )
-        return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(data_files))
 
     def delete_files(
         self,
@@ -121,6 +99,7 @@ class FileOperations(NewFileOperations[Result]):
         """
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         paths = _paths(files)
+        new = new.of_job("delete_files", removed=paths)
         return self._submit_operation(DeleteFiles(new, paths), wait_seconds=wait_seconds, size=FILE_BYTES * len(paths))
 
     def _where(self, where: str | Expression) -> Where:
@@ -146,7 +125,9 @@ class FileOperations(NewFileOperations[Result]):
         RequirementFailed (`whole-files`) for a file of which only some rows may match, and (`seen-column`) for a column
         that others renamed or dropped meanwhile. Let an engine rewrite files that match in part."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        return self._submit_operation(DeleteRows(new, self._where(where)), wait_seconds=wait_seconds)
+        rows = self._where(where)
+        new = new.of_job("delete", scope=rows.text)
+        return self._submit_operation(DeleteRows(new, rows), wait_seconds=wait_seconds)
 
     def overwrite(
         self,
@@ -180,6 +161,7 @@ class FileOperations(NewFileOperations[Result]):
             )
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         rows = None if where is None else self._where(where)
+        new = new.of_job("overwrite", added=files, scope=None if rows is None else rows.text)
         return self._submit_with_files(
             files,
             new,
@@ -209,7 +191,9 @@ class FileOperations(NewFileOperations[Result]):
         files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
         Raises as `append`; RequirementFailed names the snapshot and the file that conflict: read again what the files
         were made of."""
+        files = as_files(files, str, DataFile)
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = new.of_job("replace_partitions", added=files)
         return self._submit_with_files(
             files,
             new,
@@ -254,7 +238,8 @@ class FileOperations(NewFileOperations[Result]):
         referenced = as_files(referenced_files, str)
         deletes = NewDeleteFiles(new_deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
         start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
-        paths = _paths(remove)
+        paths, add = _paths(remove), as_files(add, str, DataFile)
+        new = new.of_job("rewrite", added=add, removed=paths, added_deletes=new_deletes, removed_deletes=replaced)
         return self._submit_with_files(
             add,
             new,
@@ -297,6 +282,8 @@ class FileOperations(NewFileOperations[Result]):
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         added_deletes = NewDeleteFiles(as_files(deletes, DataFile), snapshot_id=new.snapshot_id, planned=self.metadata)
         replaced, referenced = as_files(replaced_deletes, DataFile), as_files(referenced_files, str)
+        data = as_files(data, str, DataFile)
+        new = new.of_job("row_delta", added=data, added_deletes=added_deletes.files, removed_deletes=replaced)
         return self._submit_with_files(
             data,
             new,

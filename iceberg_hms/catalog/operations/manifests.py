@@ -33,4 +33,5 @@ class ManifestOperations(Submitter[Result]):
         (another table has the name now), CommitStateUnknown.
         """
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = new.of_job("rewrite_manifests", scope=None if spec_id is None else f"spec {spec_id}")
         return self._submit_operation(RewriteManifests(new, spec_id=spec_id), wait_seconds=wait_seconds)

@@ -8,15 +8,12 @@ from typing import Final, Literal, TypeVar
 
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.table_access import LoadedTable
-from iceberg_hms.changes import summary as summaries
-from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 
@@ -52,12 +49,13 @@ class NewFileOperations(Submitter[Result]):
         besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
         check_extra_columns(on_extra_columns)
         files = as_files(files, str, DataFile)
-        custom = summaries.check_custom(new.summary, new.idempotency_key)
         try:
             described = self._described(files, on_extra_columns)
         except IcebergHmsError as error:
-            ref = None if new.stage_only else new.branch
-            return self._first_run(files, ref, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
+            # A rerun's files may be gone since its first run.
+            if new.key is None:
+                raise
+            return self._submit(Rerun(new.identity, error), wait_seconds=wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         wanted = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
         added = NewDataFiles(
@@ -71,28 +69,6 @@ class NewFileOperations(Submitter[Result]):
         )
         size = FILE_BYTES * len(data_files) + more_bytes
         return self._submit_operation(make(added), wait_seconds=wait_seconds, size=size)
-
-    def _first_run(
-        self,
-        files: Sequence[str | DataFile],
-        branch: str | None,
-        key: str | None,
-        error: IcebergHmsError,
-        wait_seconds: float | None,
-    ) -> Result:
-        """The report of a job's first run, for a rerun whose files cannot be read. Raises `error` if there was no first
-        run."""
-        if key is None:
-            raise error
-        paths = (file if isinstance(file, str) else file.file_path for file in files)
-        identity = ChangeIdentity(
-            snapshot_ids=(self._access.services.new_snapshot_id(),),
-            ref=branch,
-            idempotency_key=key,
-            files=frozenset(map(file_key, paths)),
-            caller=self._access.services.settings.user,
-        )
-        return self._submit(Rerun(identity, error), wait_seconds=wait_seconds)
 
     def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
         locations = [file for file in files if isinstance(file, str)]

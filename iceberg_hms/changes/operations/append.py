@@ -11,7 +11,6 @@ append is refused.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
@@ -25,68 +24,25 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotOperation,
 )
 from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.partition_spec import PartitionSpec
-from iceberg_hms.format.schema.schema import Schema
 
 
 class Append(SnapshotOperation):
     """Adds data files to a branch. One instance serves one commit: a failure deletes its manifests, so make a new one.
 
-    data_files: the files to add; their partition values follow the spec `spec_id`. No files make an empty snapshot.
-    branch, summary, idempotency_key, snapshot_id, table_uuid, now_ms, caller, stage_only: see `NewSnapshot`. A job that
-    runs again under its key must add the same files (`changes.reruns`).
-    schema_id, spec_id, schema, spec, name_mapping: of the table that the files were written for; see `NewDataFiles`.
+    new: what the snapshot has from its caller. added: the files to add; no files make an empty snapshot.
     check_duplicates: whether to refuse files that are live in the branch, in any partition and under any spelling of
     their location (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
-    Raises InvalidInput for delete files, a file named twice, negative counts, partition values of another spec, and
-    summary properties whose values are computed.
+    Raises InvalidInput for summary properties whose values are computed.
     """
 
-    def __init__(
-        self,
-        data_files: Sequence[DataFile],
-        *,
-        branch: str = MAIN_BRANCH,
-        summary: Mapping[str, str] | None = None,
-        idempotency_key: str | None = None,
-        snapshot_id: int,
-        schema_id: int,
-        spec_id: int,
-        table_uuid: str | None,
-        now_ms: Callable[[], int],
-        caller: str = "",
-        name_mapping: str | None = None,
-        schema: Schema | None = None,
-        spec: PartitionSpec | None = None,
-        check_duplicates: bool = True,
-        stage_only: bool = False,
-    ) -> None:
-        self._added = NewDataFiles(
-            data_files,
-            snapshot_id=snapshot_id,
-            schema_id=schema_id,
-            schema=schema,
-            specs={spec_id: spec},
-            name_mapping=name_mapping,
-        )
-        new = NewSnapshot(
-            snapshot_id=snapshot_id,
-            table_uuid=table_uuid,
-            now_ms=now_ms,
-            branch=branch,
-            stage_only=stage_only,
-            summary=summary or {},
-            idempotency_key=idempotency_key,
-            caller=caller,
-        )
-        super().__init__(new, files=self._added.keys)
-        paths = [each.file_path for each in self._added.files]
-        self._duplicates = DuplicateFiles(self._added.keys if check_duplicates else frozenset(), paths, snapshot_id)
-        self._merge = ManifestMerge(snapshot_id)
+    def __init__(self, new: NewSnapshot, added: NewDataFiles, *, check_duplicates: bool = True) -> None:
+        super().__init__(new)
+        self._added = added
+        paths = [each.file_path for each in added.files]
+        self._duplicates = DuplicateFiles(added.keys if check_duplicates else frozenset(), paths, new.snapshot_id)
+        self._merge = ManifestMerge(new.snapshot_id)
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
         """Search the branch's manifests for the files before the append is queued."""

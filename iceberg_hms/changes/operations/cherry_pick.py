@@ -206,5 +206,6 @@ def _carried(picked: Snapshot) -> dict[str, str]:
         SOURCE_SNAPSHOT_ID: str(picked.snapshot_id),
         summaries.PUBLISHED_WAP_ID: picked.summary.get(summaries.WAP_ID),
         summaries.IDEMPOTENCY_KEY: picked.summary.get(summaries.IDEMPOTENCY_KEY),
+        summaries.JOB: picked.summary.get(summaries.JOB),
     }
     return {key: value for key, value in carried.items() if value}

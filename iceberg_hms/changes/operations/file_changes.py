@@ -52,7 +52,7 @@ class FileChanges(SnapshotOperation):
         check_duplicates: bool = True,
     ) -> None:
         keys = frozenset() if added is None else added.keys
-        super().__init__(new, files=keys)
+        super().__init__(new)
         self._filter = filter_
         self._added = added
         self._added_deletes = added_deletes

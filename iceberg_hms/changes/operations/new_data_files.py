@@ -56,7 +56,7 @@ class NewDataFiles:
         *,
         snapshot_id: int,
         schema_id: int,
-        schema: Schema | None,
+        schema: Schema | None = None,
         specs: Mapping[int, PartitionSpec | None],
         name_mapping: str | None = None,
         sequence_number: int | None = None,

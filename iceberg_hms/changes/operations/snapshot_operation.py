@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
+from iceberg_hms.changes.job import Job
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -32,6 +33,7 @@ class NewSnapshot:
     stage_only: whether no ref moves to the snapshot: it is published later (write-audit-publish).
     summary: the caller's own summary properties.
     idempotency_key: kept in the summary. If the branch's history already has the key, the operation adds nothing.
+    job: what is done under the key; a snapshot of another job with this key refuses the operation. None: nobody says.
     caller: the authenticated caller, for logs and locks.
     start_id: the branch's head in the state of the table that the caller saw: what was committed since may conflict.
     None: the branch had no snapshot.
@@ -45,9 +47,30 @@ class NewSnapshot:
     stage_only: bool = False
     summary: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
+    job: Job | None = None
     caller: str = ""
     start_id: int | None = None
     earlier_ids: frozenset[int] = frozenset()
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key, wherever the caller named it. Raises InvalidInput as `summary.check_custom`."""
+        return summaries.check_custom(self.summary, self.idempotency_key).get(summaries.IDEMPOTENCY_KEY)
+
+    def of_job(self, operation: str, **does: Any) -> Self:
+        """The same for the job that an operation does; without a key nothing asks for it. does: see `Job.of`."""
+        return self if self.key is None else replace(self, job=Job.of(operation, **does))
+
+    @property
+    def identity(self) -> ChangeIdentity:
+        """Of the operation."""
+        return ChangeIdentity(
+            snapshot_ids=(self.snapshot_id,),
+            ref=None if self.stage_only else self.branch,
+            idempotency_key=self.key,
+            job=self.job,
+            caller=self.caller,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +118,16 @@ class SnapshotContent:
 class SnapshotOperation(ABC):
     """A change that adds one snapshot to a branch. One instance serves one commit: a failure deletes its manifests.
 
-    new: what the snapshot has from its caller. files: see `ChangeIdentity.files`.
+    new: what the snapshot has from its caller.
     Raises InvalidInput for summary properties whose values are computed, and for an empty idempotency key.
     """
 
-    def __init__(self, new: NewSnapshot, *, files: frozenset[str] = frozenset()) -> None:
+    def __init__(self, new: NewSnapshot) -> None:
         self._new = new
         self._summary = summaries.check_custom(new.summary, new.idempotency_key)
-        self._identity = ChangeIdentity(
-            snapshot_ids=(new.snapshot_id,),
-            ref=None if new.stage_only else new.branch,
-            idempotency_key=self._summary.get(summaries.IDEMPOTENCY_KEY),
-            files=files,
-            caller=new.caller,
-        )
+        if new.job is not None:
+            self._summary[summaries.JOB] = new.job.digest
+        self._identity = new.identity
 
     @property
     def identity(self) -> ChangeIdentity:

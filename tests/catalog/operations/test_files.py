@@ -373,6 +373,56 @@ def test_deletes_under_a_key_happen_once(table, entries):
     assert live(table, entries) == {"file:/d/b"}
 
 
+def of_file(name, path, **more):
+    return record(name, 1, content=1, referenced_data_file=path, **more)
+
+
+@pytest.mark.parametrize(
+    ("job", "others"),
+    [
+        (
+            lambda table: table.row_delta(deletes=[of_file("file:/d/p", "file:/d/a")], idempotency_key="job"),
+            [
+                lambda table: table.row_delta(deletes=[of_file("file:/d/q", "file:/d/b")], idempotency_key="job"),
+                lambda table: table.delete("level = 'ERROR'", idempotency_key="job"),
+                lambda table: table.append([record("file:/d/x", 1)], idempotency_key="job"),
+            ],
+        ),
+        (
+            lambda table: table.delete("event_time < '2021-04-02T00:00:00'", idempotency_key="job"),
+            [
+                lambda table: table.delete("event_time >= '2021-04-02T00:00:00'", idempotency_key="job"),
+                lambda table: table.delete_files(["file:/d/c"], idempotency_key="job"),
+            ],
+        ),
+        (
+            lambda table: table.overwrite([record("file:/d/x", 1)], "event_time < '2021-04-02'", idempotency_key="job"),
+            [
+                lambda table: table.overwrite([record("file:/d/x", 1)], idempotency_key="job"),
+                lambda table: table.append([record("file:/d/x", 1)], idempotency_key="job"),
+                lambda table: table.append(["file:/d/x"], idempotency_key="job"),
+                lambda table: table.replace_partitions([record("file:/d/x", 1)], idempotency_key="job"),
+            ],
+        ),
+        (
+            lambda table: table.rewrite(["file:/d/a"], [record("file:/d/x", 1)], idempotency_key="job"),
+            [lambda table: table.rewrite(["file:/d/b"], [record("file:/d/x", 1)], idempotency_key="job")],
+        ),
+    ],
+)
+def test_the_key_of_a_job_that_did_something_else_is_refused(table, entries, job, others):
+    """Reporting the first job's success would lose what the second one deletes."""
+    table.append([record("file:/d/a", 1), record("file:/d/b", 1), record("file:/d/c", 3)])
+    first = job(table)
+    after = live(table, entries)
+    again = job(table)
+    assert (again.already_committed, again.snapshot_ids) == (True, first.snapshot_ids)
+    for other in others:
+        with pytest.raises(RequirementFailed, match=f"idempotency key job belongs to snapshot {first.snapshot_ids[0]}"):
+            other(table)
+    assert live(table.refresh(), entries) == after
+
+
 def test_operations_conflict_with_what_others_committed_since_the_tables_state(catalog, table, entries):
     table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
     stale = catalog.load_table("logging.events")

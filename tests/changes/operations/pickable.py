@@ -9,6 +9,7 @@ from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.cherry_pick import CherryPick
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
@@ -84,13 +85,8 @@ class PickableTable:
     def append(self, snapshot_id: int, name: str, level: str = "info", **changes: Any) -> TableMetadata:
         return self.commit(
             Append(
-                [data_file(name, level)],
-                snapshot_id=snapshot_id,
-                schema_id=0,
-                spec_id=0,
-                table_uuid=UUID,
-                now_ms=lambda: NOW,
-                **changes,
+                NewSnapshot(snapshot_id=snapshot_id, table_uuid=UUID, now_ms=lambda: NOW, **changes),
+                NewDataFiles([data_file(name, level)], snapshot_id=snapshot_id, schema_id=0, specs={0: None}),
             )
         )
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import StagedChange
 from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import CommitStateUnknown, InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
@@ -32,9 +34,12 @@ def data_file(name: str, level: str | None = None, records: int = 10, **changes:
     return DataFile(f"file:/data/{name}.parquet", "PARQUET", records, records * 10, partition, **changes)
 
 
-def append(files: Iterable[DataFile], snapshot_id: int = 100, **changes: Any) -> Append:
-    known = {"schema_id": 0, "spec_id": 0, "table_uuid": UUID, "now_ms": lambda: NOW}
-    return Append(list(files), snapshot_id=snapshot_id, **{**known, **changes})
+def append(files: Iterable[DataFile], number: int = 100, *, check_duplicates: bool = True, **changes: Any) -> Append:
+    files, specs = list(files), {changes.pop("spec_id", 0): changes.pop("spec", None)}
+    planned = {each: changes.pop(each) for each in ("schema", "name_mapping") if each in changes}
+    added = NewDataFiles(files, snapshot_id=number, schema_id=0, specs=specs, **planned)
+    new = NewSnapshot(snapshot_id=number, **{"table_uuid": UUID, "now_ms": lambda: NOW, **changes})
+    return Append(new.of_job("append", added=files), added, check_duplicates=check_duplicates)
 
 
 def committed(base: TableMetadata, change: Append, manifests: MemoryManifests) -> TableMetadata:
@@ -192,11 +197,10 @@ def test_a_new_branch_starts_from_main() -> None:
     manifests = fresh()
     base = committed(table(), append([data_file("a")], 100), manifests)
     new = committed(base, append([data_file("b")], 101, branch="audit"), manifests)
-    head = new.snapshot_by_id(101)
+    head = new.snapshots[-1]
     assert (new.refs["main"].snapshot_id, new.refs["audit"].snapshot_id) == (100, 101)
     assert files_of(head, manifests) == ["file:/data/b.parquet", "file:/data/a.parquet"]
-    assert head is not None
-    assert head.summary["total-records"] == "20"
+    assert (head.snapshot_id, head.summary["total-records"]) == (101, "20")
 
 
 def test_a_branchs_retention_stays() -> None:
