@@ -12,8 +12,8 @@ from typing import Final
 from iceberg_hms.changes import evolution, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, Update
+from iceberg_hms.changes.operations.file_bounds import check_bounds
 from iceberg_hms.errors import InvalidInput, RequirementFailed
-from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -22,7 +22,6 @@ from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
-from iceberg_hms.format.schema.types import PrimitiveType
 
 #: `RequirementFailed.name` of the assumptions that the table can still read files of the schema, the partition spec and
 #: the name mapping that they were written with.
@@ -77,19 +76,19 @@ class NewDataFiles:
         """Raises RequirementFailed if the schema or a spec of the files was removed; if the current schema or the name
         mapping gives their columns another meaning, as after a CREATE OR REPLACE, or requires a column that they lack
         (`evolution.incompatible_columns`): it names the columns. InvalidInput if a file lacks its spec's partition
-        values, or has a lower bound above the upper one."""
+        values, and as `check_bounds`."""
         schema = self._written_with(base)
         self._check_meaning(schema, base)
-        if not self._bounds_checked:
-            for data_file in self.files:
-                _check_bounds(data_file, schema)
-            self._bounds_checked = True
         names = {id_: {field.name for field in self._spec(base, id_).fields} for id_ in self._specs}
         for data_file in self.files:
             wanted = names[data_file.spec_id]
             if set(data_file.partition) != wanted:
                 found = sorted(data_file.partition)
                 raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(wanted)}")
+        if not self._bounds_checked:
+            for data_file in self.files:
+                check_bounds(data_file, schema, self._spec(base, data_file.spec_id))
+            self._bounds_checked = True
 
     def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
         """The manifests of the files, written on first use. Raises as `check`; StorageError if they cannot be
@@ -188,21 +187,6 @@ def check_record(file: DataFile) -> None:
         )
     if file.record_count < 0 or file.file_size_in_bytes < 0:
         raise InvalidInput(f"{file.file_path} has a negative record count or size")
-
-
-def _check_bounds(data_file: DataFile, schema: Schema) -> None:
-    """Raises InvalidInput for bounds of a column that no value is within: readers would leave the file out."""
-    lower, upper = data_file.lower_bounds or {}, data_file.upper_bounds or {}
-    for id_ in lower.keys() & upper.keys():
-        field = schema.field(id_)
-        if field is None or not isinstance(field.type, PrimitiveType):
-            continue
-        least, greatest = bound_value(field.type, lower[id_]), bound_value(field.type, upper[id_])
-        if least is not None and greatest is not None and least > greatest:
-            raise InvalidInput(
-                f"{data_file.file_path} has bounds of {field.name} that no value is within: {least!r} to {greatest!r}",
-                next_step="give the bounds that its writer counted, or none",
-            )
 
 
 def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSpec | None]) -> frozenset[str]:

@@ -10,7 +10,6 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from tests.changes.operations import stored_tables
 from tests.changes.operations.test_append import data_file
 from tests.changes.tables import BY_LEVEL, UNPARTITIONED, table
 
@@ -50,11 +49,9 @@ def test_a_file_of_a_spec_that_the_operation_is_not_for_is_refused() -> None:
         added(data_file("a", "info", spec_id=1))
 
 
-@pytest.mark.parametrize(("low", "high", "is_refused"), [(5, 4, True), (4, 4, False), (-1, 1, False)])
-def test_bounds_that_no_value_is_within_are_refused(low: int, high: int, is_refused: bool) -> None:
-    files = added(stored_tables.data_file("a", ids=(low, high)))
-    if not is_refused:
-        files.check(table(2))
-        return
-    with pytest.raises(InvalidInput, match=r"a\.parquet has bounds of id that no value is within: 5 to 4"):
-        files.check(table(2))
+def test_bounds_outside_the_partition_are_refused_for_the_files_own_spec() -> None:
+    base = table(partition_specs=BOTH_SPECS, last_partition_id=1000)
+    bounds = {"lower_bounds": {2: b"debug"}, "upper_bounds": {2: b"error"}}
+    added(data_file("a", **bounds)).check(base)
+    with pytest.raises(InvalidInput, match=r"a\.parquet is in partition level='info'"):
+        added(data_file("a", "info", spec_id=1, **bounds), specs=(0, 1)).check(base)
