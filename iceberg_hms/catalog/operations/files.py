@@ -41,6 +41,7 @@ class FileOperations(NewFileOperations[Result]):
         wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
+        verify: bool = False,
     ) -> Result:
         """Add existing data files.
 
@@ -55,6 +56,8 @@ class FileOperations(NewFileOperations[Result]):
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
         checked.
+        verify: whether to look for the files of DataFile records before anything is queued: MissingFile for one that is
+        not there, InvalidInput for one of another size. It costs a request for each file; locations are read anyway.
         check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
@@ -77,6 +80,7 @@ class FileOperations(NewFileOperations[Result]):
             new,
             lambda added: Append(new, added, check_duplicates=check_duplicates),
             on_extra_columns=on_extra_columns,
+            verify=verify,
             wait_seconds=wait_seconds,
         )
 
@@ -142,6 +146,7 @@ class FileOperations(NewFileOperations[Result]):
         wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
+        verify: bool = False,
     ) -> Result:
         """Replace the rows that match a filter by these files.
 
@@ -149,9 +154,9 @@ class FileOperations(NewFileOperations[Result]):
         which only some rows may match are refused, as by `delete`.
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
-        Raises as `append` and `delete`, also for no files; RequirementFailed names the snapshot and the file that
-        conflict."""
+        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        verify: as for `append`. Raises as `append` and `delete`, also for no files; RequirementFailed names the
+        snapshot and the file that conflict."""
         files = as_files(files, str, DataFile)
         if not files:
             # A pattern that found no file would else empty the table.
@@ -167,6 +172,7 @@ class FileOperations(NewFileOperations[Result]):
             new,
             lambda added: Overwrite(new, added, rows, isolation=isolation),
             on_extra_columns=on_extra_columns,
+            verify=verify,
             wait_seconds=wait_seconds,
         )
 
@@ -182,15 +188,16 @@ class FileOperations(NewFileOperations[Result]):
         wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
+        verify: bool = False,
     ) -> Result:
         """Replace the partitions in which these files are by these files (dynamic overwrite); the whole table if it is
         unpartitioned.
 
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         to these partitions, and files or rows that they removed there; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
-        Raises as `append`; RequirementFailed names the snapshot and the file that conflict: read again what the files
-        were made of."""
+        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        verify: as for `append`. Raises as `append`; RequirementFailed names the snapshot and the file that conflict:
+        read again what the files were made of."""
         files = as_files(files, str, DataFile)
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         new = new.of_job("replace_partitions", added=files)
@@ -199,6 +206,7 @@ class FileOperations(NewFileOperations[Result]):
             new,
             lambda added: ReplacePartitions(new, added, isolation=isolation),
             on_extra_columns=on_extra_columns,
+            verify=verify,
             wait_seconds=wait_seconds,
         )
 
@@ -217,6 +225,7 @@ class FileOperations(NewFileOperations[Result]):
         wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
+        verify: bool = False,
     ) -> Result:
         """Replace data files by others with the same rows, or delete files by others with the same deletes
         (compaction). Appends and equality deletes that others commit meanwhile do not conflict.
@@ -228,7 +237,8 @@ class FileOperations(NewFileOperations[Result]):
         one sequence number.
         referenced_files: live data files to which a replaced delete file may apply, and for which there is no new one:
         the caller says that none of their rows is deleted.
-        add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as `append`'s.
+        add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        verify: as `append`'s.
         Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if rows would come
         back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
         (`no-new-deletes-for-files`): compact what is there now; or if a live data file would lose deletes
@@ -245,7 +255,9 @@ class FileOperations(NewFileOperations[Result]):
             new,
             lambda added: Rewrite(new, paths, added, remove_deletes=replaced, deletes=deletes, referenced=referenced),
             on_extra_columns=on_extra_columns,
+            verify=verify,
             wait_seconds=wait_seconds,
+            deletes=new_deletes,
             sequence_number=0 if start is None else start.sequence_number,
             more_bytes=FILE_BYTES * (len(paths) + len(replaced) + len(new_deletes)),
         )
@@ -266,6 +278,7 @@ class FileOperations(NewFileOperations[Result]):
         wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
+        verify: bool = False,
     ) -> Result:
         """Add delete files that an engine wrote, and data files (merge-on-read).
 
@@ -276,8 +289,9 @@ class FileOperations(NewFileOperations[Result]):
         not say so. where: the rows that were read to find out what to delete, as `delete` takes it; None: all.
         isolation: "serializable": refuse if others added such rows since the state that this object has. With either
         level, refuse an update, which has data too, if others deleted such rows.
-        branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`. Raises as
-        `append`; RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now.
+        branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        verify: as for `append`. Raises as `append`; RequirementFailed for a data file that is gone (`files-exist`) or
+        has another deletion vector by now.
         """
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         added_deletes = NewDeleteFiles(as_files(deletes, DataFile), snapshot_id=new.snapshot_id, planned=self.metadata)
@@ -297,7 +311,9 @@ class FileOperations(NewFileOperations[Result]):
                 isolation=isolation,
             ),
             on_extra_columns=on_extra_columns,
+            verify=verify,
             wait_seconds=wait_seconds,
+            deletes=added_deletes.files,
             more_bytes=FILE_BYTES * len(added_deletes.files),
         )
 

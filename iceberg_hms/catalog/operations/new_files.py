@@ -23,6 +23,8 @@ FILE_BYTES: Final = 1_000
 OnExtraColumns = Literal["refuse", "ignore"]
 #: A file as callers name it.
 GivenFile = TypeVar("GivenFile", str, DataFile, str | DataFile)
+#: What is read of a file.
+_Read = TypeVar("_Read")
 
 
 class NewFileOperations(Submitter[Result]):
@@ -39,18 +41,23 @@ class NewFileOperations(Submitter[Result]):
         *,
         on_extra_columns: OnExtraColumns,
         wait_seconds: float | None,
+        deletes: Sequence[DataFile] = (),
+        verify: bool = False,
         sequence_number: int | None = None,
         more_bytes: int = 0,
     ) -> Result:
         """Submit an operation that adds files.
 
         new: made before the files are described, which may take over a newer state: what was committed since the state
-        that the caller saw still conflicts. sequence_number: see `NewDataFiles`. more_bytes: what the operation holds
-        besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
+        that the caller saw still conflicts. deletes: the delete files that it adds. verify: whether to look for the
+        files of records. sequence_number: see `NewDataFiles`. more_bytes: what the operation holds besides these files.
+        Raises as the operation; if the files cannot be read, it looks for the job's first run."""
         check_extra_columns(on_extra_columns)
         files = as_files(files, str, DataFile)
         try:
             described = self._described(files, on_extra_columns)
+            if verify:
+                self._verify([*(file for file in files if isinstance(file, DataFile)), *deletes])
         except IcebergHmsError as error:
             # A rerun's files may be gone since its first run.
             if new.key is None:
@@ -91,14 +98,28 @@ class NewFileOperations(Submitter[Result]):
         return True
 
     def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
-        """Read footers, `io.threads` at a time."""
-        found: dict[str, DescribedFile] = {}
+        open_input = self._access.services.open_input
+        reads = [partial(describe, each, self.metadata, open_input) for each in locations]
+        return dict(zip(locations, self._gathered(reads), strict=True))
+
+    def _verify(self, records: Sequence[DataFile]) -> None:
+        """Raises MissingFile for a record whose file is not there, and InvalidInput for one of another size."""
+        length = self._access.services.ports.files.length
+        found = self._gathered([partial(length, each.file_path) for each in records])
+        for each, size in zip(records, found, strict=True):
+            if size != each.file_size_in_bytes:
+                raise InvalidInput(
+                    f"{each.file_path} has {size} bytes, and its record says {each.file_size_in_bytes}",
+                    next_step="describe the file as it is now, or give its location instead of a record",
+                )
+
+    def _gathered(self, reads: Sequence[Callable[[], _Read]]) -> list[_Read]:
+        """What calls return, in their order; `io.threads` of them run at once."""
         services = self._access.services
         width = services.settings.io_threads
-        for start in range(0, len(locations), width):
-            batch = locations[start : start + width]
-            reads = [partial(describe, each, self.metadata, services.open_input) for each in batch]
-            found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
+        found: list[_Read] = []
+        for start in range(0, len(reads), width):
+            found += services.ports.runtime.gather(reads[start : start + width])
         return found
 
 

@@ -111,6 +111,50 @@ def test_files_may_come_from_an_iterator(table, live):
         table.append(each())
 
 
+def record(name, size, **more):
+    partition = {"event_time_day": (datetime.date(2021, 4, 1) - datetime.date(1970, 1, 1)).days}
+    return DataFile(f"file:/data/{name}.parquet", "PARQUET", 1, size, partition, **more)
+
+
+def deletes_of_one(name, size):
+    return record(name, size, content=1, referenced_data_file="file:/data/one.parquet")
+
+
+VERIFIED = [
+    lambda table, name, size: table.append([record(name, size)], verify=True),
+    lambda table, name, size: table.overwrite([record(name, size)], verify=True),
+    lambda table, name, size: table.replace_partitions([record(name, size)], verify=True),
+    lambda table, name, size: table.rewrite(["file:/data/one.parquet"], [record(name, size)], verify=True),
+    lambda table, name, size: table.row_delta([record(name, size)], verify=True),
+    lambda table, name, size: table.row_delta(deletes=[deletes_of_one(name, size)], verify=True),
+]
+
+
+@pytest.mark.parametrize("verified", VERIFIED)
+def test_an_operation_looks_for_the_files_of_records_on_request(table, files, verified):
+    before, size = table.current_snapshot.snapshot_id, len(files.read("file:/data/other-one.parquet"))
+    with pytest.raises(MissingFile, match=r"none\.parquet"):
+        verified(table, "none", size)
+    with pytest.raises(InvalidInput, match=f"other-one.parquet has {size} bytes, and its record says {size + 1}"):
+        verified(table, "other-one", size + 1)
+    assert table.refresh().current_snapshot.snapshot_id == before
+    assert verified(table, "other-one", size).snapshot_ids
+
+
+def test_a_rewrite_looks_for_new_delete_files_too(table, files):
+    files.write("file:/data/p.parquet", b"12345")
+    table.row_delta(deletes=[deletes_of_one("p", 5)])
+    with pytest.raises(MissingFile, match=r"q\.parquet"):
+        table.rewrite(remove_deletes=[deletes_of_one("p", 5)], add_deletes=[deletes_of_one("q", 5)], verify=True)
+
+
+def test_the_file_of_a_rerun_may_be_gone_since(table, files):
+    size = len(files.read("file:/data/other-one.parquet"))
+    table.append([record("other-one", size)], idempotency_key="load-1", verify=True)
+    files.delete("file:/data/other-one.parquet")
+    assert table.append([record("other-one", size)], idempotency_key="load-1", verify=True).already_committed
+
+
 ONE = "file:/data/one.parquet"
 NO_LIST = r"not a list of files: .* \(give a list, also of one file\)"
 NO_FILE = r"not a file: .* \(name each file by its location as text or a DataFile\)"
