@@ -121,12 +121,8 @@ class Manifests(Protocol):
 
     def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
         """The manifests that may have a live data file with one of these keys (`format.locations.file_key`), in their
-        order: all that have one, and seldom another."""
-        ...
-
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        """The live entries whose data files have one of these keys (`format.locations.file_key`), in the manifests'
-        order. A driver remembers which files a manifest has, so that it reads each manifest once."""
+        order: all that have one, and seldom another. A driver remembers which files a manifest has, so that it reads
+        each manifest once for that."""
         ...
 
     def write(

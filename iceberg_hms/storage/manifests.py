@@ -19,7 +19,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.file_bounds import FileBounds
-from iceberg_hms.format.locations import file_key, join
+from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifests.manifest import (
     FileContent,
     ManifestEntry,
@@ -227,12 +227,6 @@ class TableManifests:
     def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
         files = tuple(files)
         return tuple(files[at] for at in file_filters.candidates(self._filters(files), keys))
-
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        suspects = self.candidates(files, keys)
-        return tuple(
-            self.entries(suspects, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys)
-        )
 
     def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
         known = self._store.cached_filters(files)

@@ -85,12 +85,6 @@ class MemoryManifests:
             if any(each.is_live and file_key(each.data_file.file_path) in keys for each in entries)
         )
 
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        suspects = self.candidates(files, keys)
-        return tuple(
-            self.entries(suspects, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys)
-        )
-
     def write(
         self,
         metadata: TableMetadata,

@@ -156,10 +156,6 @@ class SimulatedManifests:
         """As the port says."""
         return self._inner.candidates(files, keys)
 
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        """As the port says."""
-        return self._inner.live(files, keys)
-
     def write(
         self,
         metadata: TableMetadata,

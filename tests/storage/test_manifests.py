@@ -12,6 +12,7 @@ import pytest
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, ResourceExhausted, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.memory_budget import MemoryBudget
@@ -164,7 +165,9 @@ def many(opened: ManifestStore, *, manifests: int = 5) -> list[ManifestFile]:
 
 def asked(opened: ManifestStore, files: list[ManifestFile], number: int) -> list[str]:
     """The live files with a number."""
-    return [each.data_file.file_path for each in opened.open().live(files, {f"file:///d/{number:06d}.parquet"})]
+    path, port = f"file:/d/{number:06d}.parquet", opened.open()
+    found = port.entries(port.candidates(files, {file_key(path)}))
+    return [each.data_file.file_path for each in found if each.data_file.file_path == path]
 
 
 def test_a_manifest_is_read_once_for_its_filter_and_again_only_for_a_match() -> None:

@@ -2,7 +2,7 @@
 
 Each check names the snapshot and the file that break an assumption. The rules are those of Java's
 MergingSnapshotProducer: only snapshots of some operations count for each check, and of these only the manifests that
-they added are read, each once over all replays.
+they added are read.
 
 A snapshot of operation `replace` adds no rows: a compaction that landed meanwhile moved rows that were there before.
 So it conflicts with nothing that only asks for new data or new deletes. It does remove files, which conflicts with all
@@ -25,6 +25,7 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
 from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
+from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -73,8 +74,8 @@ class Conflicts:
 
     def __init__(self, new: NewSnapshot) -> None:
         self._new = new
-        #: What was found in snapshots' own manifests, which never change.
-        self._found: dict[Hashable, Sequence[ManifestEntry]] = {}
+        #: By snapshot, whose own manifests never change, and by what else decides.
+        self._once: OnceRead[Hashable, Sequence[ManifestEntry]] = OnceRead(())
 
     def since_start(self, state: BranchState) -> Since:
         """The snapshots of others since the start, newest first. Raises RequirementFailed if the starting snapshot is
@@ -186,9 +187,8 @@ class Conflicts:
         """The entries that count, of files in the scope, in the manifests that the snapshot added."""
         # A scope is bound to the schema, by which it finds its columns.
         key = (what, snapshot.snapshot_id, snapshot.manifest_list, str(scope), since.state.metadata.schema.content)
-        if key not in self._found:
-            self._found[key] = self._read(what, snapshot, since, scope, manifests)
-        return self._found[key]
+        (found,) = self._once.of([key], lambda _: [(key, self._read(what, snapshot, since, scope, manifests))])
+        return found
 
     def _read(
         self, what: _Entries, snapshot: Snapshot, since: Since, scope: FileScope, manifests: Manifests

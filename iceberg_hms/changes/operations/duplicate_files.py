@@ -1,14 +1,13 @@
-"""The assumption that a branch has none of the files that an operation adds: adding one again would double its rows.
-
-Manifests never change, so each is searched once, however often the operation is staged.
-"""
+"""The assumption that a branch has none of the files that an operation adds: adding one again would double its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.live_files import live_entries
+from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.errors import CommitStateUnknown, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import ManifestEntry
@@ -31,8 +30,8 @@ class DuplicateFiles:
         self._keys = keys
         self._paths = paths
         self._snapshot_id = snapshot_id
-        #: Paths of manifests that were searched and have none of the files.
-        self._searched: set[str] = set()
+        #: By the manifests' paths, which are compared quickly: a branch may have many thousand manifests.
+        self._once: OnceRead[str, Sequence[ManifestEntry]] = OnceRead(())
 
     def look_ahead(self, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
         """Search these manifests, and refuse nothing: `refuse` then searches only others. Raises MissingFile,
@@ -68,8 +67,10 @@ class DuplicateFiles:
         """The entries of the manifests that name one of the files."""
         if not self._keys:
             return ()
-        new = [each for each in kept if each.manifest_path not in self._searched]
-        found = manifests.live(new, self._keys)
-        if not found:
-            self._searched.update(each.manifest_path for each in new)
-        return found
+        by_path = {each.manifest_path: each for each in kept}
+
+        def read(new: Sequence[str]) -> Iterator[tuple[str, Sequence[ManifestEntry]]]:
+            for file, entries in live_entries([by_path[path] for path in new], self._keys, manifests):
+                yield file.manifest_path, entries
+
+        return [entry for found in self._once.of([*by_path], read) for entry in found]

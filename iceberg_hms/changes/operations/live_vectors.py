@@ -3,13 +3,14 @@ delete files before it, which readers then leave out (spec: Deletion Vectors).""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import DeleteFileKey, delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
+from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.errors import RequirementFailed
@@ -23,8 +24,7 @@ POSITIONS_MERGED: Final = "positions-merged"
 
 
 class LiveVectors:
-    """The live deletes by position of the data files for which an operation adds a deletion vector. A manifest never
-    changes, so each is read once over all replays.
+    """The live deletes by position of the data files for which an operation adds a deletion vector.
 
     deletes: what the operation adds. replaced: the delete files that it removes.
     """
@@ -33,8 +33,7 @@ class LiveVectors:
         self._keys = deletes.vector_keys
         self._partitions = PartitionSet(each for each in deletes.files if is_deletion_vector(each))
         self._replaced = replaced
-        #: By the list's entry, whose numbers the files inherit.
-        self._known: dict[ManifestFile, Sequence[ManifestEntry]] = {}
+        self._once: OnceRead[ManifestFile, Sequence[ManifestEntry]] = OnceRead(())
 
     def look_ahead(self, state: BranchState, manifests: Manifests) -> None:
         """Search a branch, and refuse nothing. Raises MissingFile, CorruptFile or StorageError."""
@@ -79,14 +78,13 @@ class LiveVectors:
         if not self._keys:
             return ()
         listed = [each for each in state.manifests if each.content == ManifestContent.DELETES and each.has_live_files]
-        new = [each for each in listed if each not in self._known]
-        for file, entries in manifests.read(
-            [each for each in new if self._partitions.may_contain(each, state.metadata)]
-        ):
-            self._known[file] = [each for each in entries if each.is_live and self._concerns(each.data_file)]
-        for each in new:
-            self._known.setdefault(each, ())
-        return [entry for each in listed for entry in self._known[each]]
+
+        def read(new: Sequence[ManifestFile]) -> Iterator[tuple[ManifestFile, Sequence[ManifestEntry]]]:
+            suspects = [each for each in new if self._partitions.may_contain(each, state.metadata)]
+            for file, entries in manifests.read(suspects):
+                yield file, [each for each in entries if each.is_live and self._concerns(each.data_file)]
+
+        return [entry for found in self._once.of(listed, read) for entry in found]
 
     def _concerns(self, delete_file: DataFile) -> bool:
         if delete_file.content != FileContent.POSITION_DELETES:

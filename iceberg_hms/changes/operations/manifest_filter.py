@@ -1,8 +1,8 @@
 """Removing files from manifests (Java: ManifestFilterManager).
 
 A manifest never changes, so one that has a removed file is written again: the files that stay become existing ones with
-their own numbers, and the removed ones are listed as deleted by this snapshot, once. What was found of a manifest is
-kept, so that a replay reads only those that are new.
+their own numbers, and the removed ones are listed as deleted by this snapshot, once. A replay reads only manifests that
+are new.
 
 Delete files that apply to no data file any more are dropped on the way, by the rules of the specification: those that
 are older than every data file, and deletion vectors of files that this operation removes. Java tells the oldest data
@@ -19,6 +19,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.file_scope import RowFilter
+from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
@@ -107,9 +108,8 @@ class ManifestFilter:
         self._keys = keys
         self._deletes = deletes
         self._partitions = partitions or PartitionSet(())
-        #: By manifest, and by what else decides. None: nothing of it is removed. The manifest is the entry of the list,
-        #: whose numbers its files inherit.
-        self._known: dict[Hashable, _Rewritten | None] = {}
+        #: By what else decides, and by manifest. None: nothing of it is removed.
+        self._once: OnceRead[tuple[Hashable, ManifestFile], _Rewritten | None] = OnceRead(None)
 
     def apply(
         self,
@@ -206,12 +206,14 @@ class ManifestFilter:
         removes: _Rule,
         manifests: Manifests,
     ) -> _Found:
-        new = [each for each in files if (context, each) not in self._known]
-        for file, entries in manifests.read(suspects(new)) if new else ():
-            self._known[context, file] = self._rewrite(base, file, entries, removes, manifests)
-        for each in new:
-            self._known.setdefault((context, each), None)
-        return {each.manifest_path: self._known[context, each] for each in files}
+        def read(
+            new: Sequence[tuple[Hashable, ManifestFile]],
+        ) -> Iterator[tuple[tuple[Hashable, ManifestFile], _Rewritten | None]]:
+            for file, entries in manifests.read(suspects([each for _, each in new])):
+                yield (context, file), self._rewrite(base, file, entries, removes, manifests)
+
+        found = self._once.of([(context, each) for each in files], read)
+        return {each.manifest_path: of for each, of in zip(files, found, strict=True)}
 
     def _rewrite(
         self,

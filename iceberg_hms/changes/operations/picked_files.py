@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.live_files import LiveFiles
 from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.ref_change import commits_since, is_ancestor
 from iceberg_hms.errors import RequirementFailed
@@ -110,7 +111,7 @@ class OverwrittenPartitions:
 def refuse_live(files: PickedFiles, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
     """Raises RequirementFailed if a file that the snapshot adds is live in manifests already: it would be there
     twice."""
-    found = manifests.live(kept, files.added_keys) if files.added else ()
+    found = list(LiveFiles(files.added_keys).find(kept, manifests).values())
     if found:
         raise RequirementFailed(
             NEW_FILES,

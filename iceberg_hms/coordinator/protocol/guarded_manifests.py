@@ -61,10 +61,6 @@ class GuardedManifests:
         """As the port says."""
         return self._manifests.candidates(self._checked(files), keys)
 
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        """As the port says."""
-        return self._manifests.live(self._checked(files), keys)
-
     def write(
         self,
         metadata: TableMetadata,

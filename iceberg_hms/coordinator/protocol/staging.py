@@ -173,7 +173,6 @@ class RecordedWrites:
         self.entries = manifests.entries
         self.read = manifests.read
         self.candidates = manifests.candidates
-        self.live = manifests.live
         self.flush = manifests.flush
         self.discard = manifests.discard
 

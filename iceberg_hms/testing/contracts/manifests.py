@@ -7,7 +7,7 @@ groups of one check share their files.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -336,7 +336,16 @@ def a_list_that_extends_another_reads_the_same_everywhere(open_: Open, root: str
             expect_equal([file.first_row_id for file in found], list(range(70, -1, -10)), "row ids")
 
 
-def live_finds_files_by_any_spelling(open_: Open, root: str) -> None:
+def _live(port: Manifests, files: Sequence[ManifestFile], keys: Collection[str]) -> list[ManifestEntry]:
+    """The live entries of the candidates whose files have one of these keys."""
+    return [
+        each
+        for each in port.entries(port.candidates(files, keys))
+        if each.is_live and file_key(each.data_file.file_path) in keys
+    ]
+
+
+def candidates_are_found_by_any_spelling(open_: Open, root: str) -> None:
     old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
@@ -352,13 +361,13 @@ def live_finds_files_by_any_spelling(open_: Open, root: str) -> None:
             for spelling, wanted in (("file:///d/a", "file:/d/a"), ("s3://b/x", "s3a://b/x"), ("/d/b", "file:///d//b")):
                 for more in ((), tuple(f"file:/d/{at}" for at in range(100))):
                     keys = {file_key(each) for each in (spelling, *more)}
-                    found = [entry.data_file.file_path for entry in reader.live(lines, keys)]
+                    found = [entry.data_file.file_path for entry in _live(reader, lines, keys)]
                     expect_equal(found, [wanted], f"v{version}, {spelling} and {len(more)} others")
             for spelling in ("file:/d/gone", "file:/d", "s3a://b/a", "a"):
-                expect_equal(list(reader.live(lines, {file_key(spelling)})), [], f"v{version}, {spelling}")
+                expect_equal(list(_live(reader, lines, {file_key(spelling)})), [], f"v{version}, {spelling}")
 
 
-def live_returns_entries_with_inherited_values(open_: Open, root: str) -> None:
+def candidates_have_entries_with_inherited_values(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
     first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=40)
@@ -367,19 +376,19 @@ def live_returns_entries_with_inherited_values(open_: Open, root: str) -> None:
     keys = {file_key("file:/d/b")}
     found = [
         (entry.snapshot_id, entry.sequence_number, entry.data_file.first_row_id)
-        for entry in port.live(port.list(second), keys)
+        for entry in _live(port, port.list(second), keys)
     ]
     expect_equal(found, [(8, 6, 60), (7, 5, 50)], "snapshot, number and row id of a file that is in the table twice")
-    expect_equal(list(port.live([], keys)), [], "in no manifest")
-    expect_equal(list(port.live(port.list(second), set())), [], "no file")
+    expect_equal(list(_live(port, [], keys)), [], "in no manifest")
+    expect_equal(list(_live(port, port.list(second), set())), [], "no file")
 
 
-def live_leaves_out_delete_files(open_: Open, root: str) -> None:
+def candidates_leave_out_delete_files(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
     lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, deletes)))
-    expect_equal(list(port.live(lines, {file_key("file:/d/x")})), [], "live data files")
+    expect_equal(list(_live(port, lines, {file_key("file:/d/x")})), [], "live data files")
 
 
 def manifests_are_read_one_by_one_and_more_than_once(open_: Open, root: str) -> None:
@@ -435,9 +444,9 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     metadata_goes_to_the_folder_that_the_table_names,
     added_returns_a_snapshots_own_manifests_alone,
     a_list_that_extends_another_reads_the_same_everywhere,
-    live_finds_files_by_any_spelling,
-    live_returns_entries_with_inherited_values,
-    live_leaves_out_delete_files,
+    candidates_are_found_by_any_spelling,
+    candidates_have_entries_with_inherited_values,
+    candidates_leave_out_delete_files,
     manifests_are_read_one_by_one_and_more_than_once,
     candidates_are_all_manifests_with_one_of_the_files,
 )

@@ -47,7 +47,7 @@ def calls(folder: str) -> dict[str, Callable[[GuardedManifests], object]]:
         "list inline": lambda manifests: manifests.list(inline),
         "added": lambda manifests: manifests.added(listed),
         "entries": lambda manifests: manifests.entries(files),
-        "live": lambda manifests: manifests.live(files, ["x"]),
+        "candidates": lambda manifests: manifests.candidates(files, ["x"]),
         "write": lambda manifests: manifests.write(metadata, None, None, 1, []),  # type: ignore[arg-type]
         "stage_list": lambda manifests: manifests.stage_list(metadata, listed, []),
     }
