@@ -1,4 +1,4 @@
-"""Makes DataFile records of existing Avro files. Reads the schema and where blocks begin, never the rows."""
+"""What existing Avro files have. Reads the schema and where blocks begin, never the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.described_file import FoundInFile
 from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
 from iceberg_hms.errors import CorruptFile, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -42,12 +42,12 @@ _ADJUSTED: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def describe_avro(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
-    """Read an Avro file's schema and the headers of its blocks, and make its manifest record. Arguments, and the errors
-    for a file that does not fit the table, are those of `describe_parquet`; raises CorruptFile besides.
+def found_in_avro(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+    """Read an Avro file's schema and the headers of its blocks. Arguments, and the errors for a file that does not fit
+    the table, are those of `found_in_parquet`; raises CorruptFile besides.
 
-    The record has the number of rows and no metrics, as Java's: Avro keeps no statistics. So identity partition values
-    come from the folders of the path, and nulls in required columns are not found here.
+    The result has the number of rows and no metrics, as Java's: Avro keeps no statistics. So identity partition values
+    come from the folders of the path, and nulls in required columns are not found.
     """
     try:
         with open_input(location) as file:
@@ -61,21 +61,17 @@ def describe_avro(location: str, metadata: TableMetadata, open_input: Callable[[
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
     found = find_columns(location, columns, metadata)
-    return described(
-        location,
-        metadata,
-        FoundInFile(
-            file_format="AVRO",
-            size=size,
-            record_count=rows,
-            has_field_ids=found.has_field_ids,
-            columns=found.columns,
-            present=found.present,
-            statistics={},
-            sizes={},
-            extra=found.extra,
-            split_offsets=None,
-        ),
+    return FoundInFile(
+        file_format="AVRO",
+        size=size,
+        record_count=rows,
+        has_field_ids=found.has_field_ids,
+        columns=found.columns,
+        present=found.present,
+        statistics={},
+        sizes={},
+        extra=found.extra,
+        split_offsets=None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 import orjson
@@ -12,6 +12,12 @@ from iceberg_hms.datafiles.column_bounds import ColumnStatistics, lower_bound, u
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.partition_values import partition_of, path_columns
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.manifests.lineage_columns import (
+    LINEAGE_COLUMNS,
+    LINEAGE_VERSION,
+    LineageValues,
+    RowLineage,
+)
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
@@ -22,11 +28,13 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructTy
 @dataclass(frozen=True, slots=True)
 class DescribedFile:
     """data_file: the record for a manifest. has_field_ids: if not, readers need the table's name mapping.
-    extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file."""
+    extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file.
+    lineage: the metadata columns of row lineage that the file carries."""
 
     data_file: DataFile
     has_field_ids: bool
     extra_columns: tuple[str, ...] = ()
+    lineage: RowLineage = field(default_factory=dict)
 
 
 class MatchedColumn(Protocol):
@@ -45,7 +53,8 @@ class MatchedColumn(Protocol):
 class FoundInFile:
     """What a reader of one format found.
 
-    columns: those that the table has. present: ids of all table fields, nested ones too, that the file has.
+    columns: those that the table has, and the metadata columns of row lineage. present: ids of all these fields,
+    nested ones too, that the file has.
     statistics: by field id; none for a column of which the file has none. sizes: bytes of columns in lists and maps,
     which have no other metrics, in Parquet files alone. extra: as in DescribedFile.
     """
@@ -61,10 +70,27 @@ class FoundInFile:
     extra: tuple[str, ...]
     split_offsets: list[int] | None
 
+    @property
+    def lineage(self) -> RowLineage:
+        """The metadata columns of row lineage that the file carries."""
+        return {
+            id_: LineageValues() if found is None else LineageValues(found.nulls, found.lower, found.upper)
+            for id_, found in ((id_, self.statistics.get(id_)) for id_ in LINEAGE_COLUMNS if id_ in self.present)
+        }
+
 
 def described(location: str, metadata: TableMetadata, found: FoundInFile) -> DescribedFile:
-    """Raises InvalidInput: the file lacks a required column or has nulls in it, or it spans partitions."""
+    """Raises InvalidInput: the file lacks a required column or has nulls in it, it spans partitions, or it carries row
+    lineage and the table has none."""
     _check_required(location, metadata, found)
+    lineage = found.lineage
+    if lineage and metadata.format_version < LINEAGE_VERSION:
+        names = ", ".join(LINEAGE_COLUMNS[id_].name for id_ in lineage)
+        raise InvalidInput(
+            f"{location} carries {names}, which rows have from format version {LINEAGE_VERSION} on: after an upgrade "
+            "others would have the same values",
+            next_step="write the file without them; if the table was upgraded meanwhile, reload it",
+        )
     data_file = DataFile(
         file_path=location,
         file_format=found.file_format,
@@ -75,7 +101,7 @@ def described(location: str, metadata: TableMetadata, found: FoundInFile) -> Des
         split_offsets=found.split_offsets,
         **_metrics(metadata, found),
     )
-    return DescribedFile(data_file, found.has_field_ids, found.extra)
+    return DescribedFile(data_file, found.has_field_ids, found.extra, lineage)
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:

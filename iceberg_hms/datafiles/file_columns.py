@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from iceberg_hms.datafiles.described_file import mapping_of
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
@@ -42,7 +43,7 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column of a file that is a column of the table: the table's field id and type."""
+    """A column of a file that is a column of the table, or a metadata column of row lineage: its field id and type."""
 
     stored: FileColumn
     field_id: int
@@ -52,7 +53,8 @@ class FoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class FoundColumns:
-    """has_field_ids: the file's columns carry ids. columns: those that the table has, nested ones too.
+    """has_field_ids: the file's columns carry ids. columns: those that the table has, nested ones too, and the metadata
+    columns of row lineage.
     extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
 
     has_field_ids: bool
@@ -61,7 +63,7 @@ class FoundColumns:
 
     @property
     def present(self) -> frozenset[int]:
-        """Ids of all table fields that the file has."""
+        """Ids of all these columns."""
         return frozenset(each.field_id for each in self.columns)
 
 
@@ -70,7 +72,7 @@ def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMe
     by_id = _has_ids(columns)
     finder = _Finder(location, metadata.schema, metadata.last_column_id)
     finder.visit_all(columns, None if by_id else mapping_of(metadata), _Place())
-    if not finder.columns:
+    if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
         how = "field ids" if by_id else "column names"
         raise InvalidInput(f"{location} has no column of the table (matched by {how})")
     return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra))
@@ -118,6 +120,8 @@ class _Finder:
     ) -> None:
         shown = f"{place.path}.{each.name}" if place.path else each.name
         found = None if field_id is None else self.schema.field(field_id)
+        if found is None and field_id is not None and shown == each.name:
+            found = LINEAGE_COLUMNS.get(field_id)
         in_extra = place.in_extra
         if found is not None:
             self._take(each, found, shown, place)
@@ -131,14 +135,14 @@ class _Finder:
         self.visit_all(each.children, mapping, below)
 
     def _take(self, each: FileColumn, found: NestedField, shown: str, place: _Place) -> None:
-        name = self.schema.name_of(found.id)
+        name = self.schema.name_of(found.id) or found.name
         if found.id in self.columns:
             raise InvalidInput(
                 f"{self.location}: {shown} is column {name} of the table, and so is another column of the file",
                 next_step="write the file with one of them; field ids, or without them the table's "
                 f"{NAME_MAPPING}, say which column of the table each is",
             )
-        if not _fits(each, found.type):
+        if not _fits(each, found):
             raise InvalidInput(
                 f"{self.location}: column {name} is {each.shown} in the file and {found.type} in the table",
                 next_step="write the file with the table's types",
@@ -157,7 +161,11 @@ def _known(each: FileColumn) -> bool:
     return each.known and all(_known(child) for child in each.children)
 
 
-def _fits(each: FileColumn, wanted: Type) -> bool:
+def _fits(each: FileColumn, found: NestedField) -> bool:
+    wanted = found.type
+    if found.id in LINEAGE_COLUMNS and each.reads(types.INT):
+        # Readers promote the columns of a schema only.
+        return False
     match wanted:
         case StructType():
             return each.shape == "struct"

@@ -6,25 +6,26 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from iceberg_hms.datafiles import avro_files, orc_footer
-from iceberg_hms.datafiles.avro_files import describe_avro
-from iceberg_hms.datafiles.described_file import DescribedFile
-from iceberg_hms.datafiles.orc_files import describe_orc
-from iceberg_hms.datafiles.parquet_files import describe_parquet
+from iceberg_hms.datafiles.avro_files import found_in_avro
+from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.orc_files import found_in_orc
+from iceberg_hms.datafiles.parquet_files import found_in_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
+from iceberg_hms.format.manifests.lineage_columns import RowLineage
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-_Describe = Callable[[str, TableMetadata, Callable[[str], Any]], DescribedFile]
+_Find = Callable[[str, TableMetadata, Callable[[str], Any]], FoundInFile]
 
-_BY_EXTENSION: Final[Mapping[str, _Describe]] = {
-    "parquet": describe_parquet,
-    "orc": describe_orc,
-    "avro": describe_avro,
+_BY_EXTENSION: Final[Mapping[str, _Find]] = {
+    "parquet": found_in_parquet,
+    "orc": found_in_orc,
+    "avro": found_in_avro,
 }
-_BY_MAGIC: Final[Mapping[bytes, _Describe]] = {
-    b"PAR1": describe_parquet,
-    b"PARE": describe_parquet,
-    orc_footer.MAGIC: describe_orc,
-    avro_files.MAGIC: describe_avro,
+_BY_MAGIC: Final[Mapping[bytes, _Find]] = {
+    b"PAR1": found_in_parquet,
+    b"PARE": found_in_parquet,
+    orc_footer.MAGIC: found_in_orc,
+    avro_files.MAGIC: found_in_avro,
 }
 _MAGIC_BYTES: Final = 4
 
@@ -32,11 +33,21 @@ _MAGIC_BYTES: Final = 4
 def describe(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
     """Read a data file's footer, or its header, and make its manifest record.
 
-    The format is that of the extension (.parquet, .orc, .avro), unless the file's first bytes are those of another
-    one; without such an extension, as in Hive's tables, those bytes decide.
+    Arguments and errors are those of `found_in_parquet`. Raises InvalidInput too for a required column that is missing
+    or has nulls, for a file that spans partitions or carries row ids that the table has not, and for one of no such
+    format. Changes nothing."""
+    return described(location, metadata, _found(location, metadata, open_input))
 
-    Arguments and errors are those of `describe_parquet`. Raises InvalidInput too for a file of no such format.
-    """
+
+def row_lineage(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> RowLineage:
+    """The metadata columns of row lineage that a file carries, whatever its partition. Arguments and errors are those
+    of `found_in_parquet`; raises InvalidInput too for a file of no such format."""
+    return _found(location, metadata, open_input).lineage
+
+
+def _found(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+    """The format is that of the extension (.parquet, .orc, .avro), unless the file's first bytes are those of another
+    one; without such an extension, as in Hive's tables, those bytes decide."""
     by_name = _BY_EXTENSION.get(location.rpartition(".")[2].lower())
     if by_name is not None:
         try:
@@ -55,7 +66,7 @@ def describe(location: str, metadata: TableMetadata, open_input: Callable[[str],
     return found(location, metadata, open_input)
 
 
-def _by_magic(location: str, open_input: Callable[[str], Any]) -> _Describe | None:
+def _by_magic(location: str, open_input: Callable[[str], Any]) -> _Find | None:
     try:
         with open_input(location) as file:
             start = bytes(file.read(_MAGIC_BYTES))

@@ -1,4 +1,4 @@
-"""Makes DataFile records of existing ORC files. Reads their footers, never their rows."""
+"""What existing ORC files have. Reads their footers, never their rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
-from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.described_file import FoundInFile
 from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, find_columns
 from iceberg_hms.datafiles.orc_footer import (
     Message,
@@ -57,9 +57,9 @@ _ATOMS: Final[Mapping[str, tuple[str, ...]]] = {
 _SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map"}
 
 
-def describe_orc(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
-    """Read an ORC file's footer and make its manifest record. Arguments and errors are those of `describe_parquet`;
-    UnsupportedFormat: encryption, or compression with LZO.
+def found_in_orc(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+    """Read an ORC file's footer. Arguments and errors are those of `found_in_parquet`; UnsupportedFormat: encryption,
+    or compression with LZO.
 
     Counts, sizes and bounds are those of Java's OrcMetrics, with three exceptions, since a bound must not be narrower
     than the values. A lower bound of a timestamp is rounded down, also before 1970. Dates and timestamps before October
@@ -77,21 +77,17 @@ def describe_orc(location: str, metadata: TableMetadata, open_input: Callable[[s
         }
     except (ValueError, OverflowError, struct.error) as error:
         raise CorruptFile(location, f"the statistics in its footer cannot be read: {error}") from error
-    return described(
-        location,
-        metadata,
-        FoundInFile(
-            file_format="ORC",
-            size=footer.size,
-            record_count=footer.rows,
-            has_field_ids=found.has_field_ids,
-            columns=found.columns,
-            present=found.present,
-            statistics=statistics,
-            sizes={},
-            extra=found.extra,
-            split_offsets=_split_offsets(footer),
-        ),
+    return FoundInFile(
+        file_format="ORC",
+        size=footer.size,
+        record_count=footer.rows,
+        has_field_ids=found.has_field_ids,
+        columns=found.columns,
+        present=found.present,
+        statistics=statistics,
+        sizes={},
+        extra=found.extra,
+        split_offsets=_split_offsets(footer),
     )
 
 

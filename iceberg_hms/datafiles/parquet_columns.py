@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from iceberg_hms.datafiles.arrow_schemas import has_form, is_list
 from iceberg_hms.datafiles.described_file import mapping_of
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
@@ -45,7 +46,7 @@ class FileType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A leaf column of a file that is a column of the table.
+    """A leaf column of a file that is a column of the table, or a metadata column of row lineage.
 
     index: its position in the footer's row groups. field_id, type: the table's. repeated: it is in a list or map.
     """
@@ -59,8 +60,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has.
-    present: ids of all table fields, nested ones too, that the file has.
+    """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has, and the metadata
+    columns of row lineage. present: ids of all these fields, nested ones too, that the file has.
     extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
 
     has_field_ids: bool
@@ -80,7 +81,7 @@ def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadat
     else:
         matcher.by_name(arrow, mapping_of(metadata))
     matcher.check_every_leaf_was_visited()
-    if not matcher.present:
+    if matcher.present <= LINEAGE_COLUMNS.keys():
         how = "field ids" if _has_ids(arrow) else "column names"
         raise InvalidInput(f"{location} has no column of the table (matched by {how})")
     return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present), tuple(matcher.extra))
@@ -145,6 +146,8 @@ class _Matcher:
     ) -> None:
         """One field of the file. mapping: the names below it; None = go by ids."""
         found = None if field_id is None else self.schema.field(field_id)
+        if found is None and field_id is not None and place.shown == each.name:
+            found = LINEAGE_COLUMNS.get(field_id)
         stored = _storage(each.type)
         if found is not None:
             if found.id in self.present:
@@ -195,7 +198,7 @@ class _Matcher:
         if found is None or not isinstance(found.type, PrimitiveType):
             return
         stored = file_type(column)
-        if not can_read(stored, found.type):
+        if not (stored.type == found.type if found.id in LINEAGE_COLUMNS else can_read(stored, found.type)):
             self._refuse(found, stored.shown)
         self.columns.append(Column(index, found.id, found.type, stored, repeated=column.max_repetition_level > 0))
 
@@ -203,7 +206,7 @@ class _Matcher:
         raise UnsupportedFormat(f"{self.location}: cannot tell which column {path} is by the schema in the footer")
 
     def _refuse_second(self, found: NestedField, place: _Place) -> None:
-        name = self.schema.name_of(found.id)
+        name = self.schema.name_of(found.id) or found.name
         raise InvalidInput(
             f"{self.location}: {place.shown} is column {name} of the table, and so is another column of the file",
             next_step="write the file with one of them; field ids, or without them the table's "
@@ -211,7 +214,7 @@ class _Matcher:
         )
 
     def _refuse(self, found: NestedField, stored: str) -> None:
-        name = self.schema.name_of(found.id)
+        name = self.schema.name_of(found.id) or found.name
         raise InvalidInput(
             f"{self.location}: column {name} is {stored} in the file and {found.type} in the table",
             next_step="write the file with the table's types",

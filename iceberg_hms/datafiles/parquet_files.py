@@ -1,4 +1,4 @@
-"""Makes DataFile records of existing Parquet files. Reads their footers, never their rows."""
+"""What existing Parquet files have. Reads their footers, never their rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.described_file import FoundInFile
 from iceberg_hms.datafiles.parquet_bounds import column_statistics
 from iceberg_hms.datafiles.parquet_columns import match_columns
 from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
@@ -20,20 +20,19 @@ _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
 
 
-def describe_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
-    """Read a Parquet file's footer and make its manifest record.
+def found_in_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+    """Read a Parquet file's footer.
 
     location: kept byte for byte. metadata: the table's, of which the current schema, the default spec and
     `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
 
-    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them, and the partition of
-    the whole file. Raises InvalidInput (a column that the table cannot read, a required one that is missing or
-    has nulls, a file that spans partitions), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
+    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them. Raises InvalidInput (a
+    column that the table cannot read), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
     matched = match_columns(location, footer, metadata)
     statistics = {column.field_id: column_statistics(footer, column) for column in matched.columns}
-    found = FoundInFile(
+    return FoundInFile(
         file_format="PARQUET",
         size=size,
         record_count=footer.num_rows,
@@ -45,7 +44,6 @@ def describe_parquet(location: str, metadata: TableMetadata, open_input: Callabl
         extra=matched.extra,
         split_offsets=_split_offsets(footer, size),
     )
-    return described(location, metadata, found)
 
 
 def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData]:

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.datafiles.avro_files import can_read, describe_avro
+from iceberg_hms.datafiles.avro_files import can_read, found_in_avro
 from iceberg_hms.datafiles.described_file import DescribedFile
+from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import parse_type
@@ -82,7 +83,7 @@ def written(of: Any, rows: list[Any], **options: Any) -> bytes:
 
 
 def described(data: bytes, metadata: TableMetadata = TABLE, location: str = "file:/a.avro") -> DescribedFile:
-    return describe_avro(location, metadata, lambda _: pa.BufferReader(data))
+    return describe(location, metadata, lambda _: pa.BufferReader(data))
 
 
 @pytest.mark.parametrize("with_ids", [True, False], ids=["by field id", "by name"])
@@ -116,7 +117,7 @@ def test_large_blocks_are_skipped() -> None:
     of = {"type": "record", "name": "t", "fields": [{"name": "name", "type": "string"}]}
     data = written(of, [{"name": "x" * (4 << 20)}] * 5, sync_interval=1)
     file = Counted(data)
-    assert describe_avro("file:/a.avro", TABLE, lambda _: file).data_file.record_count == 5
+    assert describe("file:/a.avro", TABLE, lambda _: file).data_file.record_count == 5
     assert file.bytes_read < len(data) * 0.6
 
 
@@ -197,7 +198,7 @@ ID_COLUMN = orjson.dumps({"type": "record", "name": "t", "fields": [{"name": "id
 )
 def test_what_makes_no_sense_is_damage(data: bytes, why: str) -> None:
     with pytest.raises(CorruptFile, match=why):
-        described(data)
+        found_in_avro("file:/a.avro", TABLE, lambda _: pa.BufferReader(data))
 
 
 def test_a_schema_that_doubles_at_each_level_is_refused() -> None:
@@ -219,7 +220,7 @@ def test_a_header_of_gigabytes_is_not_read() -> None:
 
     file = Huge(b"Obj\x01" + varint(zigzag(1)) + varint(zigzag(1 << 32)) + bytes(100))
     with pytest.raises(CorruptFile, match="more than 16777216 bytes"):
-        describe_avro("file:/a.avro", TABLE, lambda _: file)
+        found_in_avro("file:/a.avro", TABLE, lambda _: file)
 
 
 def test_identity_partitions_come_from_the_folders() -> None:
@@ -293,6 +294,6 @@ def test_errors_of_storage_pass_through(tmp_path: Path) -> None:
         raise OSError("disk on fire")
 
     with pytest.raises(MissingFile):
-        describe_avro("file:/nowhere", TABLE, missing)
+        describe("file:/nowhere", TABLE, missing)
     with pytest.raises(StorageError, match="disk on fire"):
-        describe_avro("file:/nowhere", TABLE, broken)
+        describe("file:/nowhere", TABLE, broken)

@@ -10,6 +10,7 @@ import pytest
 
 from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.catalog.parquet import table_for
 
@@ -105,3 +106,10 @@ def test_a_variant_is_a_struct_whose_fields_are_no_columns() -> None:
     metadata = table_for({"type": "struct", "fields": fields}, version=3)
     found = find(group("struct", "v", leaf("metadata"), leaf("value")), metadata=metadata)
     assert (found.present, found.extra) == ({1}, ())
+
+
+def test_the_columns_of_row_lineage_are_at_the_top_level() -> None:
+    found = find(leaf("id", id_of("id")), leaf("r", ROW_ID.id), group("struct", "n", leaf("u", LAST_UPDATED.id)))
+    assert (found.present, found.extra) == ({id_of("id"), ROW_ID.id}, ("n",))
+    deeper = find(leaf("id", id_of("id")), group("struct", "n", leaf("r", ROW_ID.id), field_id=id_of("n")))
+    assert (ROW_ID.id in deeper.present, deeper.extra) == (False, ("n.r",))

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_hms.datafiles.footers import describe
+from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID, LineageValues
 from tests.catalog.parquet import open_input, table_for
 
 TABLE = table_for(pa.schema([("id", pa.int64())]))
@@ -91,3 +92,80 @@ def test_errors_of_storage_pass_through() -> None:
         describe("file:/nowhere", TABLE, missing)
     with pytest.raises(StorageError, match="disk on fire"):
         describe("file:/nowhere", TABLE, broken)
+
+
+#: Name, field id and values of each column of the files below.
+_Columns = list[tuple[str, int | None, str, list[int | None]]]
+ID: _Columns = [("id", 1, "long", [7, 8])]
+LINEAGE: _Columns = [
+    ("_row_id", ROW_ID.id, "long", [5, 3]),
+    ("_last_updated_sequence_number", LAST_UPDATED.id, "long", [2, None]),
+]
+
+
+def carrying(file_format: str, columns: _Columns) -> bytes:
+    """A file with these columns and field ids."""
+    target = io.BytesIO()
+    if file_format == "AVRO":
+        fields = [
+            {"name": name, "type": ["null", kind], **({} if id_ is None else {"field-id": id_})}
+            for name, id_, kind, _ in columns
+        ]
+        rows = [{name: found[at] for name, _, _, found in columns} for at in (0, 1)]
+        fastavro.writer(target, {"type": "record", "name": "t", "fields": fields}, rows)
+        return target.getvalue()
+    key = {"PARQUET": "PARQUET:field_id", "ORC": "iceberg.id"}[file_format]
+    arrow = pa.schema(
+        [
+            pa.field(name, pa.int32() if kind == "int" else pa.int64(), metadata={} if id_ is None else {key: str(id_)})
+            for name, id_, kind, _ in columns
+        ]
+    )
+    table = pa.table([found for *_, found in columns], schema=arrow)
+    if file_format == "PARQUET":
+        pq.write_table(table, target)
+    else:
+        orc.write_table(table, target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
+def test_the_metadata_columns_of_row_lineage_are_no_extra_ones(tmp_path: Path, file_format: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(carrying(file_format, [*LINEAGE, *ID]))
+    table = table_for(pa.schema([("id", pa.int64())]), version=3)
+    found = describe(str(path), table, open_input)
+    known = {ROW_ID.id: LineageValues(0, 3, 5), LAST_UPDATED.id: LineageValues(1, 2, 2)}
+    if file_format == "AVRO":
+        known = dict.fromkeys(known, LineageValues())
+    assert (found.extra_columns, found.lineage) == ((), known)
+    assert row_lineage(str(path), table, open_input) == known
+    nulls = found.data_file.null_value_counts
+    assert nulls == (None if file_format == "AVRO" else {1: 0, ROW_ID.id: 0, LAST_UPDATED.id: 1}), "as Java counts them"
+
+
+@pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
+def test_columns_that_only_look_like_them(tmp_path: Path, file_format: str) -> None:
+    path = tmp_path / "a"
+    table = table_for(pa.schema([("id", pa.int64())]), version=3)
+    path.write_bytes(carrying(file_format, [*ID, ("_row_id", None, "long", [1, 2])]))
+    found = describe(str(path), table, open_input)
+    assert (found.extra_columns, found.lineage) == (("_row_id",), {})
+    path.write_bytes(carrying(file_format, [*ID, ("_row_id", ROW_ID.id, "int", [1, 2])]))
+    with pytest.raises(InvalidInput, match=r"column _row_id is .* in the file and long in the table"):
+        describe(str(path), table, open_input)
+    path.write_bytes(carrying(file_format, [*ID, *LINEAGE, ("again", ROW_ID.id, "long", [1, 2])]))
+    with pytest.raises(InvalidInput, match="again is column _row_id of the table, and so is another"):
+        describe(str(path), table, open_input)
+    path.write_bytes(carrying(file_format, LINEAGE))
+    with pytest.raises(InvalidInput, match="has no column of the table"):
+        describe(str(path), table, open_input)
+
+
+@pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_older_tables_have_no_such_columns(tmp_path: Path, file_format: str, version: int) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(carrying(file_format, [*ID, *LINEAGE]))
+    with pytest.raises(InvalidInput, match=r"a carries _row_id, _last_updated_sequence_number, which .* version 3 on"):
+        describe(str(path), table_for(pa.schema([("id", pa.int64())]), version=version), open_input)

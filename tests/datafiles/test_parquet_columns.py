@@ -12,6 +12,7 @@ import pytest
 
 from iceberg_hms.datafiles.parquet_columns import Matched, can_read, file_type, match_columns
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import PrimitiveType
 from tests.catalog.parquet import table_for, with_ids
@@ -397,3 +398,16 @@ def test_a_column_must_be_nested_as_the_tables_is(kind: str) -> None:
         else:
             with pytest.raises(InvalidInput, match="column c is"):
                 match(rows, metadata)
+
+
+def test_the_columns_of_row_lineage_are_at_the_top_level() -> None:
+    nested = pa.struct([marked("u", LAST_UPDATED.id)])
+    arrow = pa.schema([marked("c", 1), marked("r", ROW_ID.id), pa.field("n", nested)])
+    rows = pa.Table.from_pylist([{"c": 1, "r": 2, "n": {"u": 3}}], schema=arrow)
+    found = match(rows, table_with("long"))
+    assert (found.present, found.extra) == ({1, ROW_ID.id}, ("n",))
+    assert [(each.field_id, str(each.type)) for each in found.columns] == [(1, "long"), (ROW_ID.id, "long")]
+
+
+def marked(name: str, field_id: int) -> pa.Field:
+    return pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(field_id)})

@@ -30,7 +30,7 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.described_file import needed_name_mapping
-from iceberg_hms.datafiles.parquet_files import describe_parquet
+from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UnsupportedFormat
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -103,7 +103,7 @@ SMALL_ROW: dict[str, Any] = {
 
 
 def data_file_from_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DataFile:
-    return describe_parquet(location, metadata, open_input).data_file
+    return describe(location, metadata, open_input).data_file
 
 
 def pyicebergs(location: str, metadata: TableMetadata) -> dict[str, Any]:
@@ -388,7 +388,7 @@ def as_pyiceberg_sees(folder: Path, metadata: TableMetadata, location: str) -> S
     files = PyArrowFiles(fsync=False)
     manifests = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime()).open()
     metadata = TableMetadata.parse(metadata.replace(location=f"file:{folder}/table").raw)
-    described = describe_parquet(location, metadata, files.open)
+    described = describe(location, metadata, files.open)
     change = Append(
         NewSnapshot(snapshot_id=100, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
         NewDataFiles(
@@ -464,7 +464,7 @@ def test_pyiceberg_reads_a_table_if_no_file_has_extra_columns(tmp_path: Path, co
     made = table_for(pa.schema([("a", pa.int64())]))
     metadata = TableMetadata.parse({**made.raw, "last-column-id": 3})
     location = "file:" + write(tmp_path / "1.parquet", pa.Table.from_pylist([{"a": 1}], schema=pa.schema(columns)))
-    extra = describe_parquet(location, metadata, PyArrowFiles(fsync=False).open).extra_columns
+    extra = describe(location, metadata, PyArrowFiles(fsync=False).open).extra_columns
     try:
         as_pyiceberg_sees(tmp_path, metadata, location).scan().to_arrow()
         readable = True
@@ -492,7 +492,7 @@ def test_pyiceberg_reads_what_was_appended_and_prunes_by_what_we_wrote(
         ids = number % 2 == 0
         table = pa.Table.from_pylist(rows, schema=with_ids(arrow, metadata) if ids else arrow)
         location = "file:" + write(tmp_path / "a table" / "data" / f"{number}.parquet", table)
-        described = describe_parquet(location, metadata, files.open)
+        described = describe(location, metadata, files.open)
         change = Append(
             NewSnapshot(snapshot_id=100 + number, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
             NewDataFiles(
