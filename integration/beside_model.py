@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.config import Settings
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS, LINEAGE_VERSION
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry, ManifestFile
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
@@ -48,19 +49,29 @@ class BesideModel:
         """The table as it is now."""
         return self.catalog.load_table(self.name)
 
-    def write(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Write a data file with the current columns, and field ids; the model does not have it yet."""
+    def write(self, rows: Sequence[Mapping[str, Any]], *, moved: bool = False) -> str:
+        """Write a data file with the current columns, and field ids; the model does not have it yet. moved: whether the
+        table has the rows already, so that the file carries their row ids if the table tracks rows."""
         schema = self.table.schema
+        tracked = moved and self.table.metadata.format_version >= LINEAGE_VERSION
         fields = [
             pa.field(each.name, _ARROW[str(each.type)], metadata={"PARQUET:field_id": str(each.id)})
-            for each in schema.fields
+            for each in (*schema.fields, *(LINEAGE_COLUMNS.values() if tracked else ()))
         ]
         path = self.folder / f"{next(self._numbers)}.parquet"
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields)), path)
+        lineage = self._lineage() if tracked else {}
+        stored = [{**row, **lineage.get(row["id"], {})} for row in rows]
+        pq.write_table(pa.Table.from_pylist(stored, schema=pa.schema(fields)), path)
         ids = {each.name: each.id for each in schema.fields}
         location = f"file:{path}"
         self._rows[location] = [{ids[key]: value for key, value in row.items()} for row in rows]
         return location
+
+    def _lineage(self) -> dict[int, dict[str, int]]:
+        """By `id`, what Spark reads of each row's lineage."""
+        names = [each.name for each in LINEAGE_COLUMNS.values()]
+        rows = self.spark.sql(f"SELECT id, {', '.join(names)} FROM {self.name}").collect()
+        return {row["id"]: {name: row[name] for name in names} for row in rows}
 
     def adopt(self, *locations: str) -> list[str]:
         """The model has these written files now. Returns them."""

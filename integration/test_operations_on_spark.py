@@ -90,7 +90,8 @@ def test_rows_and_metadata_tables_follow_every_operation(make: Any, version: int
         t.table.rewrite([a1, a2], [one, other])
     t.check()
     t.table.update_spec().remove_field("id_bucket_2").commit()
-    all_of_a = t.write([{"id": each, "level": "a", "label": f"row {each}", "score": None} for each in range(6)])
+    rows = [{"id": each, "level": "a", "label": f"row {each}", "score": None} for each in range(6)]
+    all_of_a = t.write(rows, moved=True)
     t.table.rewrite(t.drop(a1, a2), t.adopt(all_of_a))
     t.check()
 
@@ -260,7 +261,7 @@ def test_deletes_that_spark_wrote_apply_below_our_operations(spark: Any, make: A
     with refused("no-new-deletes-for-files"):
         stale.rewrite([a1], [compacted])
     t.check()
-    again = t.write(numbered("a", [2, 3, 4, 5]))
+    again = t.write(numbered("a", [2, 3, 4, 5]), moved=True)
     t.table.rewrite(t.drop(a1), t.adopt(again))
     t.check()
     t.table.delete_files(t.drop(b1))
@@ -306,7 +307,7 @@ def test_sparks_sql_gives_a_twin_table_the_same_files_and_counts(spark: Any, mak
     a1, a2, b1 = ours.files
     call = "CALL spark_catalog.system"
 
-    whole = ours.write(numbered("a", range(6)))
+    whole = ours.write(numbered("a", range(6)), moved=True)
     ours.table.rewrite(ours.drop(a1, a2), ours.adopt(whole))
     options = "map('min-input-files', '2')"
     spark.sql(f"{call}.rewrite_data_files(table => '{theirs.name}', options => {options})")

@@ -27,6 +27,7 @@ from iceberg_hms.changes.operations.isolation import Isolation
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
@@ -117,7 +118,9 @@ class TableUser:
                 rewrite.rewrites = True
                 moved = tuple(row for path in chosen for row in rows(path))
                 self.node.cluster.storage.carried[rewrite.data_file or ""] = moved
-                file = replace(self._file(rewrite), record_count=len(moved))
+                # The file carries the ids of its rows.
+                counts = dict.fromkeys(LINEAGE_COLUMNS, 0)
+                file = replace(self._file(rewrite), record_count=len(moved), null_value_counts=counts)
                 return [rewrite], lambda: table.rewrite(chosen, [file], wait_seconds=wait)
             case Verb.MANIFESTS:
                 return [self._removal(operation, ())], lambda: table.rewrite_manifests(wait_seconds=wait)

@@ -166,7 +166,7 @@ def _replace_partitions(case: Case, table: Table, stage: Stage) -> None:
 
 
 def _rewrite(case: Case, table: Table, stage: Stage) -> None:
-    file = stage.contents.data_file(f"rewritten-{case.role}", case.day, *FILES[case.target][1])
+    file = stage.contents.moved_file(f"rewritten-{case.role}", case.day, *FILES[case.target][1])
     table.rewrite([_path(case)], [file], **case.options)
 
 

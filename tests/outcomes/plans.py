@@ -240,7 +240,8 @@ class Plans:
         number = self._site.count()
         rows = ids or tuple(range(number * 10, number * 10 + ROWS))
         self._site.days.update(dict.fromkeys(rows, day))
-        return self._site.contents.data_file(f"f{number}", day, *rows)
+        make = self._site.contents.moved_file if ids else self._site.contents.data_file
+        return make(f"f{number}", day, *rows)
 
     def _ids(self, file: DataFile) -> frozenset[int]:
         return frozenset(self._site.contents.rows[file.file_path.rpartition("/")[2].removesuffix(".parquet")])

@@ -11,6 +11,7 @@ from typing import Final
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.snapshot import Snapshot
 
@@ -43,6 +44,11 @@ class Contents:
             lower_bounds={key: _bound(low, sizes[key]) for key, (low, _) in values.items()},
             upper_bounds={key: _bound(high, sizes[key]) for key, (_, high) in values.items()},
         )
+
+    def moved_file(self, name: str, day: int, *ids: int) -> DataFile:
+        """A file of rows that the table has already, which carries their row ids."""
+        file = self.data_file(name, day, *ids)
+        return replace(file, null_value_counts={**(file.null_value_counts or {}), **dict.fromkeys(LINEAGE_COLUMNS, 0)})
 
     def position_deletes(self, name: str, day: int, of: str, *ids: int) -> DataFile:
         """Deletes rows of the data file `of`."""

@@ -55,7 +55,7 @@ class FileOperations(NewFileOperations[Result]):
         on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
-        checked.
+        checked. `_row_id` and `_last_updated_sequence_number` (spec: Row Lineage) must be null: the rows are new.
         verify: whether to look for the files of DataFile records before anything is queued: MissingFile for one that is
         not there, InvalidInput for one of another size. It costs a request for each file; locations are read anyway.
         check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
@@ -152,9 +152,12 @@ class FileOperations(NewFileOperations[Result]):
 
         where: the filter, as `delete` takes it; None: all rows. All rows of the new files must match it. Data files of
         which only some rows may match are refused, as by `delete`.
+        files: they may carry the row ids of rows that stay, and so they may in `replace_partitions` and `row_delta`, as
+        an engine's UPDATE or MERGE writes them. InvalidInput for ids, or numbers of last updates, that the table has
+        not given yet.
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        For the rest files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
         verify: as for `append`. Raises as `append` and `delete`, also for no files; RequirementFailed names the
         snapshot and the file that conflict."""
         files = as_files(files, str, DataFile)
@@ -237,12 +240,16 @@ class FileOperations(NewFileOperations[Result]):
         one sequence number.
         referenced_files: live data files to which a replaced delete file may apply, and for which there is no new one:
         the caller says that none of their rows is deleted.
-        add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
-        verify: as `append`'s.
-        Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if rows would come
-        back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
-        (`no-new-deletes-for-files`): compact what is there now; or if a live data file would lose deletes
-        (`deletes-kept`)."""
+        add: rows keep their ids (spec: Row Lineage; Java does not check it). If the files of `remove` have row ids, as
+        from format version 3 on, each new file carries `_row_id` (field id 2147483540) and
+        `_last_updated_sequence_number` (2147483539) without nulls: the values that readers of the table give. A record
+        proves it by `null_value_counts` of both ids, as Java's writers count them; else its file is read. Files of a
+        table that was upgraded have no row ids until its next snapshot.
+        For the rest add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns, verify:
+        as `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, if rows
+        would come back, or if they would get new ids; RequirementFailed if a file is gone (`files-exist`), or if others
+        deleted rows of it by position (`no-new-deletes-for-files`): compact what is there now; or if a live data file
+        would lose deletes (`deletes-kept`)."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         replaced, new_deletes = as_files(remove_deletes, DataFile), as_files(add_deletes, DataFile)
         referenced = as_files(referenced_files, str)
@@ -259,6 +266,7 @@ class FileOperations(NewFileOperations[Result]):
             wait_seconds=wait_seconds,
             deletes=new_deletes,
             sequence_number=0 if start is None else start.sequence_number,
+            moves_rows=True,
             more_bytes=FILE_BYTES * (len(paths) + len(replaced) + len(new_deletes)),
         )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.table_access import LoadedTable
@@ -12,9 +12,11 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
-from iceberg_hms.datafiles.footers import describe
+from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_VERSION, RowLineage, states_lineage
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 
 #: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
@@ -44,20 +46,25 @@ class NewFileOperations(Submitter[Result]):
         deletes: Sequence[DataFile] = (),
         verify: bool = False,
         sequence_number: int | None = None,
+        moves_rows: bool = False,
         more_bytes: int = 0,
     ) -> Result:
         """Submit an operation that adds files.
 
         new: made before the files are described, which may take over a newer state: what was committed since the state
         that the caller saw still conflicts. deletes: the delete files that it adds. verify: whether to look for the
-        files of records. sequence_number: see `NewDataFiles`. more_bytes: what the operation holds besides these files.
-        Raises as the operation; if the files cannot be read, it looks for the job's first run."""
+        files of records. sequence_number: see `NewDataFiles`. moves_rows: whether the table has the rows already, so
+        that it must be known of records too whether their files carry row ids. more_bytes: what the operation holds
+        besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
         check_extra_columns(on_extra_columns)
         files = as_files(files, str, DataFile)
         try:
             described = self._described(files, on_extra_columns)
             if verify:
                 self._verify([*(file for file in files if isinstance(file, DataFile)), *deletes])
+            lineage = carried_lineage(described)
+            if moves_rows:
+                lineage.update(self._unstated_lineage(files))
         except IcebergHmsError as error:
             # A rerun's files may be gone since its first run.
             if new.key is None:
@@ -73,6 +80,7 @@ class NewFileOperations(Submitter[Result]):
             specs={each.spec_id: each for each in self.metadata.specs if each.spec_id in wanted},
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             sequence_number=sequence_number,
+            lineage=lineage,
         )
         size = FILE_BYTES * len(data_files) + more_bytes
         return self._submit_operation(make(added), wait_seconds=wait_seconds, size=size)
@@ -98,8 +106,21 @@ class NewFileOperations(Submitter[Result]):
         return True
 
     def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
+        return self._read(locations, describe)
+
+    def _unstated_lineage(self, files: Sequence[str | DataFile]) -> dict[str, RowLineage]:
+        """The metadata columns of row lineage in the files of records that do not state them."""
+        if self.metadata.format_version < LINEAGE_VERSION:
+            return {}
+        records = [file for file in files if isinstance(file, DataFile)]
+        return self._read([each.file_path for each in records if not states_lineage(each)], row_lineage)
+
+    def _read(
+        self, locations: Sequence[str], read: Callable[[str, TableMetadata, Callable[[str], Any]], _Read]
+    ) -> dict[str, _Read]:
+        """What is read of files' footers, by location."""
         open_input = self._access.services.open_input
-        reads = [partial(describe, each, self.metadata, open_input) for each in locations]
+        reads = [partial(read, each, self.metadata, open_input) for each in locations]
         return dict(zip(locations, self._gathered(reads), strict=True))
 
     def _verify(self, records: Sequence[DataFile]) -> None:
@@ -121,6 +142,11 @@ class NewFileOperations(Submitter[Result]):
         for start in range(0, len(reads), width):
             found += services.ports.runtime.gather(reads[start : start + width])
         return found
+
+
+def carried_lineage(described: Mapping[str, DescribedFile]) -> dict[str, RowLineage]:
+    """Location -> the metadata columns of row lineage, for the files that carry any."""
+    return {location: each.lineage for location, each in described.items() if each.lineage}
 
 
 def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[GivenFile]:

@@ -17,6 +17,7 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.duplicate_files import DuplicateFiles
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.row_lineage import refuse_values_of_new_rows
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
@@ -34,10 +35,13 @@ class Append(SnapshotOperation):
     check_duplicates: whether to refuse files that are live in the branch, in any partition and under any spelling of
     their location (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
-    Raises InvalidInput for summary properties whose values are computed.
+    Raises InvalidInput for summary properties whose values are computed, and for files that carry row ids, since their
+    rows are new.
     """
 
     def __init__(self, new: NewSnapshot, added: NewDataFiles, *, check_duplicates: bool = True) -> None:
+        for each in added.files:
+            refuse_values_of_new_rows(each, added.lineage(each))
         super().__init__(new)
         self._added = added
         paths = [each.file_path for each in added.files]

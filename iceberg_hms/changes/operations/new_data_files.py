@@ -13,8 +13,10 @@ from iceberg_hms.changes import evolution, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.changes.operations.file_bounds import check_bounds
+from iceberg_hms.changes.operations.row_lineage import refuse_unassigned_values
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.lineage_columns import RowLineage, stated_lineage
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -45,6 +47,8 @@ class NewDataFiles:
     the table has none.
     sequence_number: the files' data sequence number; None: that of the snapshot, as for rows that are new. A rewrite
     states the number that its rows had, so that newer deletes still apply to them.
+    lineage: location -> the metadata columns of row lineage that the file carries, where its footer was read; of others
+    the record says what is known.
 
     Raises InvalidInput for delete files, a file named twice, files of another spec, and as `check_record`.
     """
@@ -59,6 +63,7 @@ class NewDataFiles:
         specs: Mapping[int, PartitionSpec | None],
         name_mapping: str | None = None,
         sequence_number: int | None = None,
+        lineage: Mapping[str, RowLineage] | None = None,
     ) -> None:
         self.files = tuple(map(_with_order, data_files))
         #: The keys of the files (`format.locations.file_key`).
@@ -69,14 +74,15 @@ class NewDataFiles:
         self._specs = specs
         self._name_mapping = name_mapping
         self._sequence_number = sequence_number
+        self._lineage = lineage or {}
         self._written: dict[int, tuple[ManifestFile, ...]] = {}
-        self._bounds_checked = False
+        self._values_checked = False
 
     def check(self, base: TableMetadata) -> None:
         """Raises RequirementFailed if the schema or a spec of the files was removed; if the current schema or the name
         mapping gives their columns another meaning, as after a CREATE OR REPLACE, or requires a column that they lack
         (`evolution.incompatible_columns`): it names the columns. InvalidInput if a file lacks its spec's partition
-        values, and as `check_bounds`."""
+        values, as `check_bounds`, or if it carries row ids that the table has not given."""
         schema = self._written_with(base)
         self._check_meaning(schema, base)
         names = {id_: {field.name for field in self._spec(base, id_).fields} for id_ in self._specs}
@@ -85,10 +91,11 @@ class NewDataFiles:
             if set(data_file.partition) != wanted:
                 found = sorted(data_file.partition)
                 raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(wanted)}")
-        if not self._bounds_checked:
+        if not self._values_checked:
             for data_file in self.files:
                 check_bounds(data_file, schema, self._spec(base, data_file.spec_id))
-            self._bounds_checked = True
+                refuse_unassigned_values(data_file, self.lineage(data_file), base)
+            self._values_checked = True
 
     def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
         """The manifests of the files, written on first use. Raises as `check`; StorageError if they cannot be
@@ -98,6 +105,11 @@ class NewDataFiles:
         if version not in self._written:
             self._written[version] = tuple(self._write(base, manifests))
         return self._written[version]
+
+    def lineage(self, data_file: DataFile) -> RowLineage:
+        """The metadata columns of row lineage that one of the files carries, as far as it is known."""
+        known = self._lineage.get(data_file.file_path)
+        return stated_lineage(data_file) if known is None else known
 
     def metrics(self) -> dict[str, str]:
         """What the files add, for the snapshot's summary."""

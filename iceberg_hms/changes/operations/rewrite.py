@@ -19,6 +19,7 @@ from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, Ma
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles
 from iceberg_hms.changes.operations.rewritten_deletes import RewrittenDeletes
+from iceberg_hms.changes.operations.row_lineage import refuse_lost_row_ids
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -41,8 +42,9 @@ class Rewrite(FileChanges):
     `RewrittenDeletes` says. Deletion vectors of replaced data files go by themselves. referenced: locations of data
     files for whose deletes the caller answers (`DeleteCoverage`).
 
-    Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, and for
-    other numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them. Raises
+    Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, for other
+    numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them; and if rows
+    would lose their ids, or the numbers of their last updates (`row_lineage.refuse_lost_row_ids`). Raises
     RequirementFailed if one of the files is no longer in the branch; if others deleted rows of a data file by position,
     which the new files still have; if it was added after the start; if others gave a data file a deletion vector; if
     the branch never had a data file of which there are new deletes; or if a data file that stays would lose deletes.
@@ -71,6 +73,7 @@ class Rewrite(FileChanges):
         removes = ManifestFilter(new.snapshot_id, keys=keys, deletes=self._rewritten_deletes.keys)
         super().__init__(new, removes, added=added, added_deletes=deletes, paths=(*remove, *named))
         self._vectors = LiveVectors(deletes, self._rewritten_deletes.keys)
+        self._new_files = added
         self._new_rows = sum(each.record_count for each in added.files)
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
@@ -127,6 +130,7 @@ class Rewrite(FileChanges):
         files = [each.data_file for each in removed]
         self._conflicts.no_deletes_for(since, files, WholeTable(), manifests, equality_deletes=False)
         self._check_rows(removed, state, manifests)
+        refuse_lost_row_ids(files, self._new_files.files, self._new_files.lineage)
 
     def _check_rows(self, removed: Sequence[ManifestEntry], state: BranchState, manifests: Manifests) -> None:
         rows = sum(each.data_file.record_count for each in removed)

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -187,3 +189,105 @@ def test_what_is_no_list_of_files_is_refused(table, files, call, problem):
     with pytest.raises(InvalidInput, match=problem):
         call(table)
     assert (table.refresh().metadata_location, set(files.locations())) == (before, there)
+
+
+def carrying(*levels, row_ids=None, updated=None):
+    """A Parquet file of a table of version 3. row_ids, updated: None: it lacks the column."""
+    columns = {("level", 1): levels, ("_row_id", ROW_ID.id): row_ids, ("_last", LAST_UPDATED.id): updated}
+    there = {key: values for key, values in columns.items() if values is not None}
+    types = [pa.string() if name == "level" else pa.int64() for name, _ in there]
+    fields = [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(id_)})
+        for (name, id_), kind in zip(there, types, strict=True)
+    ]
+    sink = io.BytesIO()
+    pq.write_table(pa.table([list(each) for each in there.values()], schema=pa.schema(fields)), sink)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def tracked(catalog, files):
+    """A table of version 3 with two rows in one file."""
+    made = catalog.create_table(
+        "logging.tracked", pa.schema([("level", pa.string())]), properties={"format-version": "3"}
+    )
+    files.write("file:/data/old.parquet", carrying("a", "b"))
+    files.write("file:/data/moved.parquet", carrying("b", "a", row_ids=[1, 0], updated=[1, 1]))
+    files.write("file:/data/bare.parquet", carrying("b", "a"))
+    files.write("file:/data/half.parquet", carrying("b", "a", row_ids=[1, 0]))
+    files.write("file:/data/foreign.parquet", carrying("b", "a", row_ids=[1, 900], updated=[1, 1]))
+    made.append(["file:/data/old.parquet"])
+    return made
+
+
+OLD = ["file:/data/old.parquet"]
+#: A record as an engine makes it that keeps no metrics.
+PLAIN = DataFile("file:/data/moved.parquet", "PARQUET", 2, 100)
+
+
+@pytest.mark.parametrize("how", ["location", "record"])
+def test_a_rewrite_takes_files_that_carry_the_ids_of_their_rows(tracked, live, how):
+    tracked.rewrite(OLD, ["file:/data/moved.parquet" if how == "location" else PLAIN])
+    assert live(tracked) == ["moved.parquet"]
+
+
+@pytest.mark.parametrize("extra", ["refuse", "ignore"])
+@pytest.mark.parametrize("how", ["location", "record"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("bare", "bare.parquet has no _row_id for 2 of its rows"),
+        ("half", "half.parquet has no _last_updated_sequence_number for 2 of its rows"),
+        ("foreign", "foreign.parquet has _row_id from 1 to 900, and the table has only given such as are below 2"),
+    ],
+)
+def test_a_rewrite_that_would_lose_row_ids_changes_nothing(tracked, live, files, name, why, how, extra):
+    location = f"file:/data/{name}.parquet"
+    add = [location if how == "location" else replace(PLAIN, file_path=location)]
+    before = set(files.locations())
+    with pytest.raises(InvalidInput, match=why):
+        tracked.rewrite(OLD, add, on_extra_columns=extra)
+    assert (live(tracked.refresh()), set(files.locations())) == (["old.parquet"], before)
+
+
+def test_a_record_that_states_the_columns_is_believed(tracked, live, files):
+    files.delete("file:/data/moved.parquet")
+    with pytest.raises(MissingFile):
+        tracked.rewrite(OLD, [PLAIN])
+    tracked.rewrite(OLD, [replace(PLAIN, null_value_counts={1: 0, ROW_ID.id: 0, LAST_UPDATED.id: 0})])
+    assert live(tracked) == ["moved.parquet"]
+
+
+def test_the_footer_of_a_record_is_read_whatever_its_partition(catalog, files, live):
+    """A record may be of any partition spec, and its file may span the partitions of another."""
+    made = catalog.create_table(
+        "logging.respecified", pa.schema([("level", pa.string())]), properties={"format-version": "3"}
+    )
+    files.write("file:/data/old.parquet", carrying("a", "b"))
+    files.write("file:/data/moved.parquet", carrying("b", "a", row_ids=[1, 0], updated=[1, 1]))
+    made.append(["file:/data/old.parquet"])
+    made.update_spec().add_field("level", "identity").commit()
+    made.rewrite(OLD, [PLAIN])
+    assert live(made) == ["moved.parquet"]
+
+
+@pytest.mark.parametrize(
+    "operate",
+    [
+        lambda table, file: table.overwrite([file]),
+        lambda table, file: table.replace_partitions([file]),
+        lambda table, file: table.row_delta([file]),
+    ],
+)
+def test_what_replaces_rows_takes_the_copies_that_an_engine_makes(tracked, live, files, operate):
+    files.write("file:/data/copy.parquet", carrying("b", "new", row_ids=[1, None], updated=[None, None]))
+    operate(tracked, "file:/data/copy.parquet")
+    assert "copy.parquet" in live(tracked)
+
+
+def test_an_append_takes_no_row_ids(tracked, live, files):
+    with pytest.raises(InvalidInput, match=r"moved.parquet carries values of _row_id, .* an append are new"):
+        tracked.append(["file:/data/moved.parquet"], on_extra_columns="ignore")
+    files.write("file:/data/nulls.parquet", carrying("c", row_ids=[None], updated=[None]))
+    tracked.append(["file:/data/nulls.parquet"])
+    assert live(tracked) == ["nulls.parquet", "old.parquet"]

@@ -12,6 +12,7 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.config import Settings
+from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -43,6 +44,11 @@ def data_file(name: str, level: str | None = None, records: int = 10, **changes:
         }
     partition = {} if level is None else {"level": level}
     return DataFile(f"file:/data/{name}.parquet", "PARQUET", records, records * 10, partition, **changes)
+
+
+def moved_file(name: str, level: str | None = None, records: int = 10, **changes: Any) -> DataFile:
+    """A file of rows that the table has already, which carries their row ids."""
+    return data_file(name, level, records, null_value_counts=dict.fromkeys(LINEAGE_COLUMNS, 0), **changes)
 
 
 def position_deletes(name: str, level: str | None = None, records: int = 2, **changes: Any) -> DataFile:

@@ -16,7 +16,7 @@ from iceberg_hms.changes.operations.delete_files import DeleteFiles
 from iceberg_hms.changes.operations.manifest_merge import MIN_COUNT
 from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
-from tests.changes.operations.stored_tables import StoredTable, data_file, new_files, path_of
+from tests.changes.operations.stored_tables import StoredTable, data_file, moved_file, new_files, path_of
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -25,7 +25,7 @@ def test_rewritten_manifests_are_merged_with_others(version: int) -> None:
     stored.append(100, data_file("a", records=3), data_file("b", records=4))
     stored.append(101, data_file("c", records=5), data_file("d", records=6))
     before = stored.live()
-    added = new_files(900, data_file("new", records=8), sequence_number=stored.head.sequence_number)
+    added = new_files(900, moved_file("new", records=8), sequence_number=stored.head.sequence_number)
     stored.commit(Rewrite(stored.new(900), [path_of("a"), path_of("c")], added))
     live = stored.live()
     assert {name: live[name] for name in "bd"} == {name: before[name] for name in "bd"}
@@ -73,7 +73,7 @@ def test_totals_and_files_are_right_after_any_operations(data: st.DataObject, ve
             stored.commit(DeleteFiles(stored.new(id_), [path_of(each) for each in chosen]))
         elif kind == "rewrite":
             records = sum(expected[each][1] for each in chosen)
-            added = new_files(id_, data_file(name, level, records), sequence_number=stored.head.sequence_number)
+            added = new_files(id_, moved_file(name, level, records), sequence_number=stored.head.sequence_number)
             stored.commit(Rewrite(stored.new(id_), [path_of(each) for each in chosen], added))
         else:
             chosen = {each for each, (of, _) in expected.items() if of == level}
@@ -102,7 +102,7 @@ def test_pyiceberg_reads_the_same_files(version: int, tmp_path: Path) -> None:
     stored = StoredTable(version, partitioned=True, location=f"file:{tmp_path}/events")
     stored.append(100, data_file("a", "info", ids=(1, 5)), data_file("b", "warn", ids=(6, 9)))
     stored.append(101, data_file("c", "info", ids=(2, 3)))
-    added = new_files(900, data_file("bc", "warn", records=20), sequence_number=stored.head.sequence_number)
+    added = new_files(900, moved_file("bc", "warn", records=20), sequence_number=stored.head.sequence_number)
     stored.commit(Rewrite(stored.new(900), [path_of("b"), path_of("c")], added))
     for location in stored.files.locations():
         path = Path(location.removeprefix("file:"))

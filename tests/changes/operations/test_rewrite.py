@@ -14,6 +14,7 @@ from tests.changes.operations.stored_tables import (
     data_file,
     deletion_vector,
     equality_deletes,
+    moved_file,
     new_files,
     path_of,
     position_deletes,
@@ -33,7 +34,7 @@ def test_the_new_files_replace_the_old_ones(version: int) -> None:
     stored = StoredTable(version)
     stored.append(100, data_file("a"), data_file("b"), data_file("c"))
     before = stored.live()["c"]
-    stored.commit(rewrite(stored, "ab", data_file("ab", records=20)))
+    stored.commit(rewrite(stored, "ab", moved_file("ab", records=20)))
     live = stored.live()
     assert live.keys() == {"ab", "c"}
     assert live["c"] == before
@@ -42,7 +43,8 @@ def test_the_new_files_replace_the_old_ones(version: int) -> None:
     assert (summary["operation"], summary["total-records"], summary["total-data-files"]) == ("replace", "30", "2")
     assert (summary["added-records"], summary["deleted-records"]) == ("20", "20")
     if version == 3:
-        assert live["ab"][3] == 30, "rows of a new file get new ids, unless it stores the old ones"
+        assert live["ab"][3] == 30, "it gets row ids that its rows do not need, as in Java"
+        assert stored.metadata.next_row_id == 60, "also for c, whose entry was written again"
 
 
 def test_appends_and_equality_deletes_meanwhile_do_not_conflict_and_still_apply() -> None:
@@ -73,7 +75,7 @@ def test_position_deletes_meanwhile_conflict() -> None:
 def test_a_deletion_vector_meanwhile_conflicts() -> None:
     stored = StoredTable(3)
     stored.append(100, data_file("a"), data_file("b"))
-    change = rewrite(stored, "a", data_file("new"))
+    change = rewrite(stored, "a", moved_file("new"))
     stored.foreign(101, "delete", deletion_vector("b"))
     change.stage(stored.metadata, stored.store.open())
     stored.foreign(102, "delete", deletion_vector("a", offset=44))
@@ -127,8 +129,8 @@ def test_deletes_of_another_file_explain_nothing() -> None:
     stored.append(100, data_file("a"), data_file("b"))
     stored.foreign(101, "delete", deletion_vector("b"))
     with pytest.raises(InvalidInput, match="the new files have 9 rows, and those that they replace 10"):
-        stored.commit(rewrite(stored, "a", data_file("new", records=9)))
-    stored.commit(rewrite(stored, "b", data_file("new", records=8)))
+        stored.commit(rewrite(stored, "a", moved_file("new", records=9)))
+    stored.commit(rewrite(stored, "b", moved_file("new", records=8)))
     assert stored.live().keys() == {"a", "new"}, "the vector went with its file"
 
 
