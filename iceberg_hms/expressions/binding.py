@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from iceberg_hms.expressions.expression import (
     balanced,
     operands,
 )
-from iceberg_hms.expressions.literals import OutOfRange, to_type
+from iceberg_hms.expressions.literals import Gap, to_type
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import ListType, MapType, NestedField, Type
@@ -70,8 +69,11 @@ def bind(expression: Expression, schema: Schema, *, case_sensitive: bool = True)
     """A filter on the columns of a schema; True or False where it matches all rows or none.
 
     Raises InvalidInput for a column that the schema lacks, or that is within a list or a map, for a value that is not
-    one of the column's type, and for a filter that is nested more than DEPTH_MAX deep."""
-    find = schema.find if case_sensitive else _ignoring_case(schema)
+    one of the column's type, and for a filter that is nested more than DEPTH_MAX deep.
+
+    case_sensitive: whether columns are named as they are written; else a name as written goes before others, and one
+    that several columns have is refused."""
+    find = schema.find if case_sensitive else schema.find_ignoring_case
     return _bind(expression, lambda name: _field(schema, find, name))
 
 
@@ -131,52 +133,22 @@ def _predicate(predicate: Predicate, column: _Field) -> Bound:
         raise InvalidInput(f"column {predicate.column} has type {of}, whose values start with nothing")
     literals = [to_type(value, of, predicate.column) for value in predicate.values]
     if operator.is_set:
-        found = frozenset(each for each in literals if not isinstance(each, OutOfRange))
+        found = frozenset(each for each in literals if not isinstance(each, Gap))
         if not found:
             return False if operator is Operator.IN else not_null
         if len(found) == 1:
             return bound(Operator.EQ if operator is Operator.IN else Operator.NOT_EQ, *found)
         return BoundPredicate(operator, column.field.id, of, column.path, found)
     (value,) = literals
-    if not isinstance(value, OutOfRange):
+    if not isinstance(value, Gap):
         return bound(operator, value)
-    if values.kind_of(of) in _FLOATING and operator is not Operator.NOT_EQ:
-        return _beyond_finite(operator, value, bound)
-    return not_null if _matches_all(operator, value) else False
-
-
-def _beyond_finite(operator: Operator, value: OutOfRange, bound: Callable[..., BoundPredicate]) -> Bound:
-    """A comparison with a number that lies between the finite values of a type and its infinity: NaN never matches, and
-    infinity only on its own side."""
-    if operator is Operator.EQ:
+    if operator in (Operator.EQ, Operator.NOT_EQ):
+        return not_null if operator is Operator.NOT_EQ else False
+    is_less = operator in (Operator.LT, Operator.LT_EQ)
+    nearest, beyond = (value.below, value.above) if is_less else (value.above, value.below)
+    if nearest is None:
         return False
-    infinity = math.inf if value is OutOfRange.ABOVE else -math.inf
-    if _matches_all(operator, value):
-        return bound(Operator.LT if value is OutOfRange.ABOVE else Operator.GT, infinity)
-    return bound(Operator.EQ, infinity)
-
-
-def _matches_all(operator: Operator, value: OutOfRange) -> bool:
-    """Whether every number compares so with one that is out of range."""
-    if operator in (Operator.LT, Operator.LT_EQ):
-        return value is OutOfRange.ABOVE
-    if operator in (Operator.GT, Operator.GT_EQ):
-        return value is OutOfRange.BELOW
-    return operator is Operator.NOT_EQ
-
-
-def _ignoring_case(schema: Schema) -> Callable[[str], NestedField | None]:
-    names: dict[str, set[str]] = {}
-    for name in schema.names():
-        names.setdefault(name.lower(), set()).add(name)
-
-    def find(name: str) -> NestedField | None:
-        found = names.get(name.lower(), set())
-        if len(found) > 1:
-            raise InvalidInput(f"several columns match {name}: {', '.join(sorted(found))}")
-        return schema.find(next(iter(found))) if found else None
-
-    return find
+    return not_null if beyond is None else bound(Operator.LT_EQ if is_less else Operator.GT_EQ, nearest)
 
 
 def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str) -> _Field:
@@ -194,19 +166,6 @@ def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str)
         is_required = is_required and parent.required
         parent = schema.parent_of(parent.id)
     return _Field(field, tuple(reversed(path)), is_required)
-
-
-def matches(bound: Bound, row: Mapping[str, Any]) -> bool:
-    """Whether a row matches. row: column name -> value as columns store it; a struct is such a mapping itself."""
-    match bound:
-        case bool():
-            return bound
-        case BoundAnd(left, right):
-            return matches(left, row) and matches(right, row)
-        case BoundOr(left, right):
-            return matches(left, row) or matches(right, row)
-        case BoundPredicate():
-            return value_matches(bound, _value(row, bound.path))
 
 
 def value_matches(predicate: BoundPredicate, value: Any) -> bool:
@@ -241,12 +200,3 @@ _COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
     Operator.STARTS_WITH: lambda a, b: a[: len(b)] == b,
     Operator.NOT_STARTS_WITH: lambda a, b: a[: len(b)] != b,
 }
-
-
-def _value(row: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = row
-    for name in path:
-        if found is None:
-            return None
-        found = found.get(name)
-    return found

@@ -28,6 +28,7 @@ from iceberg_hms.expressions.expression import (
     either,
     operands,
 )
+from iceberg_hms.expressions.literals import ProtocolText
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.json_fields import shown
 
@@ -130,7 +131,7 @@ def _value(raw: Any) -> Any:
         raw = raw.get("value")
     if not isinstance(raw, bool | int | float | str):
         raise InvalidInput(f"a filter's value is a text, a number, true or false, found {shown(str(raw))}")
-    return raw
+    return ProtocolText(raw) if isinstance(raw, str) else raw
 
 
 def _value_to_json(value: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Values of filters as values of a column's type (`format.schema.values`), by the rules of Java's Literals."""
+"""Values of filters as values of a column's type (`format.schema.values`).
+
+Numbers keep their mathematical value beside whole numbers and decimals, which is more than Java's Literals do: those
+refuse digits that a column does not have. Floats are rounded, as in Java.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import datetime
 import math
 import re
 import struct
+import sys
 import uuid
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
-from enum import Enum
-from typing import Any, Final
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
+from typing import Any, Final, TypeVar
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import values
@@ -20,25 +25,44 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - columns without 
 _EPOCH_UTC: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _RANGES: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
+#: The binary form, and the largest finite value.
+_FLOATS: Final = {
+    "float": (struct.Struct("<f"), struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]),
+    "double": (struct.Struct("<d"), sys.float_info.max),
+}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NANOS: Final = re.compile(r"(.*\d{2}:\d{2}:\d{2}\.\d{6})(\d{1,3})(.*)")
 #: Digits of a decimal literal, far more than a decimal's 38.
 _DIGITS_MAX: Final = 100
 
+Number = TypeVar("Number", int, Decimal)
 
-class OutOfRange(Enum):
-    """A number that no value of the column's type reaches."""
 
-    ABOVE = "above every value"
-    BELOW = "below every value"
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a number lies that is no value of the column's type.
+
+    below, above: the greatest value below it, and the least one above it, as the column stores values; None: there is
+    none, since the type does not reach the number.
+    """
+
+    below: Any
+    above: Any
+
+
+class ProtocolText(str):
+    """A text in the JSON of the REST protocol, in which bytes are hexadecimal texts (spec: JSON single-value
+    serialization)."""
+
+    __slots__ = ()
 
 
 def to_type(value: Any, of: Type, column: str) -> Any:
-    """A value of a filter as the column stores values. OutOfRange for a number that the type does not reach.
+    """A value of a filter as the column stores values; a Gap for a number that lies between two of them, or beyond all.
 
     value: a bool, int, float, Decimal, str, bytes, date, time, datetime or UUID; ISO texts stand for dates, times,
-    timestamps and UUIDs, hexadecimal ones for bytes. Raises InvalidInput that names the column, if the value is not one
-    of its type.
+    timestamps and UUIDs. A float beside a whole number or a decimal is the number that Python shows: 0.1 is one tenth.
+    Raises InvalidInput that names the column, if the value is not one of its type.
     """
     kind = values.kind_of(of)
     convert = _CONVERSIONS.get(kind)
@@ -46,9 +70,11 @@ def to_type(value: Any, of: Type, column: str) -> Any:
         raise InvalidInput(f"column {column} has type {of}, whose values have no order; filter it by is null")
     try:
         return convert(value, of)
-    except (TypeError, ValueError, OverflowError, InvalidOperation, struct.error, InvalidInput) as error:
-        what = error.message if isinstance(error, InvalidInput) else str(error)
-        raise InvalidInput(f"{value!r} is no value for column {column} of type {of}: {what}") from error
+    except (TypeError, ValueError, OverflowError, InvalidOperation, InvalidInput) as error:
+        what, next_step = (error.message, error.next_step) if isinstance(error, InvalidInput) else (str(error), None)
+        raise InvalidInput(
+            f"{value!r} is no value for column {column} of type {of}: {what}", next_step=next_step
+        ) from error
 
 
 def _boolean(value: Any, _of: Type) -> bool:
@@ -57,41 +83,54 @@ def _boolean(value: Any, _of: Type) -> bool:
     return value
 
 
-def _whole(value: Any, of: Type) -> int | OutOfRange:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError("it takes whole numbers")
-    low, high = _RANGES[values.kind_of(of)]
-    if value > high:
-        return OutOfRange.ABOVE
-    return OutOfRange.BELOW if value < low else value
-
-
-def _floating(value: Any, of: Type) -> float | OutOfRange:
+def _whole(value: Any, of: Type) -> int | Gap:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise TypeError("it takes numbers")
-    number = float(value)
+    return _located(value, *_RANGES[values.kind_of(of)], 0, int)
+
+
+def _floating(value: Any, of: Type) -> float | Gap:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise TypeError("it takes numbers")
+    form, largest = _FLOATS[values.kind_of(of)]
+    try:
+        number: float = form.unpack(form.pack(float(value)))[0]
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     if math.isnan(number):
         raise ValueError("NaN equals nothing; use is nan")
-    if values.kind_of(of) == "double" or math.isinf(number):
-        return number
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
-    except OverflowError:
-        return OutOfRange.ABOVE if number > 0 else OutOfRange.BELOW
-    return rounded
+    if math.isinf(number) and number != value:
+        return Gap(largest, math.inf) if number > 0 else Gap(-math.inf, -largest)
+    return number
 
 
-def _decimal(value: Any, of: Type) -> Decimal | OutOfRange:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-        raise TypeError("it takes whole numbers and decimals")
+def _decimal(value: Any, of: Type) -> Decimal | Gap:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError("it takes numbers")
     if isinstance(value, str) and len(value) > _DIGITS_MAX:
         raise ValueError(f"it has more than {_DIGITS_MAX} characters")
-    number = Decimal(value)
     precision, scale = (of.precision, of.scale) if isinstance(of, PrimitiveType) else (0, 0)
-    digits = values.unscaled(number, scale)
-    if abs(digits) >= 10**precision:
-        return OutOfRange.ABOVE if digits > 0 else OutOfRange.BELOW
-    return values.from_unscaled(digits, scale)
+    highest = 10**precision - 1
+    return _located(value, -highest, highest, scale, lambda digits: values.from_unscaled(digits, scale))
+
+
+def _located(
+    value: int | float | Decimal | str, low: int, high: int, scale: int, stored: Callable[[int], Number]
+) -> Number | Gap:
+    """Where a number lies among those with `scale` digits after the point. low, high: the lowest and the highest of
+    them, without the point. stored: makes a value of one without the point."""
+    number = Decimal(float.__repr__(value) if isinstance(value, float) else value)
+    if number.is_nan():
+        raise ValueError("NaN equals nothing")
+    if number > values.from_unscaled(high, scale):
+        return Gap(stored(high), None)
+    if number < values.from_unscaled(low, scale):
+        return Gap(None, stored(low))
+    sign, digits, exponent = number.as_tuple()
+    # Not Decimal arithmetic, which rounds to 28 digits. Only infinity has an exponent that is no number.
+    shifted = Decimal((sign, digits, int(exponent) + scale))
+    below, above = (int(shifted.to_integral_value(rounding)) for rounding in (ROUND_FLOOR, ROUND_CEILING))
+    return stored(below) if below == above else Gap(stored(below), stored(above))
 
 
 def _string(value: Any, _of: Type) -> str:
@@ -105,8 +144,10 @@ def _uuid(value: Any, _of: Type) -> uuid.UUID:
 
 
 def _binary(value: Any, _of: Type) -> bytes:
-    if isinstance(value, str):
+    if isinstance(value, ProtocolText):
         return bytes.fromhex(value)
+    if isinstance(value, str):
+        raise InvalidInput("a text is no bytes", next_step=r"write bytes as X'0aff', or give b'\x0a\xff' in Python")
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError("it takes bytes")
     return bytes(value)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import Expression, col, parse
-from iceberg_hms.expressions.binding import BoundPredicate, bind, matches
-from iceberg_hms.expressions.expression import Operator
+from iceberg_hms.expressions.binding import BoundPredicate, bind
+from iceberg_hms.expressions.expression import Operator, Predicate
+from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
+from tests.expressions.rows import matches
 
 SCHEMA = Schema.parse(
     {
@@ -49,7 +54,7 @@ def test_a_name_becomes_the_field_s_id_and_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("where", "expected"),
     [
         (col("id").is_null(), False),
         (col("id").is_not_null(), True),
@@ -63,8 +68,8 @@ def test_a_name_becomes_the_field_s_id_and_path() -> None:
         ((col("id") == 1) | (col("id") < 2**40), True),
     ],
 )
-def test_what_is_so_for_all_rows_needs_no_row(given: Expression, expected: bool) -> None:
-    assert bind(given, SCHEMA) is expected
+def test_what_is_so_for_all_rows_needs_no_row(where: Expression, expected: bool) -> None:
+    assert bind(where, SCHEMA) is expected
 
 
 def test_a_set_of_one_is_a_comparison_and_numbers_out_of_range_fall_out() -> None:
@@ -77,7 +82,7 @@ def test_a_field_of_an_optional_struct_may_be_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("where", "says"),
     [
         (col("nope") == 1, "there is no column nope; the table has id, Level, ratio, place, tags"),
         (col("level") == "x", "there is no column level"),
@@ -88,9 +93,9 @@ def test_a_field_of_an_optional_struct_may_be_null() -> None:
         (col("id") == "x", "column id of type int"),
     ],
 )
-def test_what_does_not_fit_the_schema_is_named(given: Expression, says: str) -> None:
+def test_what_does_not_fit_the_schema_is_named(where: Expression, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        bind(given, SCHEMA)
+        bind(where, SCHEMA)
 
 
 def test_names_may_be_found_whatever_their_case() -> None:
@@ -99,20 +104,21 @@ def test_names_may_be_found_whatever_their_case() -> None:
         {
             "type": "struct",
             "fields": [
-                {"id": 1, "name": "a", "required": False, "type": "int"},
-                {"id": 2, "name": "A", "required": False, "type": "int"},
+                {"id": 1, "name": "bB", "required": False, "type": "int"},
+                {"id": 2, "name": "BB", "required": False, "type": "int"},
             ],
         }
     )
-    with pytest.raises(InvalidInput, match="several columns match a: A, a"):
-        bind(col("a") == 1, twice, case_sensitive=False)
+    with pytest.raises(InvalidInput, match="name Bb is ambiguous: BB, bB"):
+        bind(col("Bb") == 1, twice, case_sensitive=False)
+    assert bind(col("BB") == 1, twice, case_sensitive=False) == bind(col("BB") == 1, twice)
 
 
 NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("given", "row", "expected"),
+    ("where", "row", "expected"),
     [
         (col("id") == 1, {"id": 1}, True),
         (col("Level") != "x", {"Level": None}, False),
@@ -132,8 +138,8 @@ NAN = float("nan")
         ((col("id") == 1) & (col("Level") == "x"), {"id": 1, "Level": "y"}, False),
     ],
 )
-def test_a_row_matches_as_in_sql(given: Expression, row: dict[str, Any], expected: bool) -> None:
-    assert matches(bind(given, SCHEMA), row) is expected
+def test_a_row_matches_as_in_sql(where: Expression, row: dict[str, Any], expected: bool) -> None:
+    assert matches(bind(where, SCHEMA), row) is expected
 
 
 @pytest.mark.parametrize(
@@ -154,6 +160,86 @@ def test_infinity_lies_beyond_what_a_float_does_not_hold(text: str, matching: li
     bound = bind(parse(text), schema)
     found = [value for value in (-math.inf, 0.0, math.inf, math.nan, None) if matches(bound, {"x": value})]
     assert repr(found) == repr(matching)
+
+
+NUMBERS = Schema.parse(
+    {
+        "type": "struct",
+        "fields": [
+            {"id": at, "name": f"c{at}", "required": False, "type": kind}
+            for at, kind in enumerate(("int", "long", "decimal(2,1)", "decimal(2,2)", "decimal(38,0)"), 1)
+        ],
+    }
+)
+
+
+@st.composite
+def numbers_and_filters(draw: st.DrawFn) -> tuple[str, Any, Operator, list[Any]]:
+    """A column, a value as it stores them or null, and a comparison with one number or several."""
+    column = draw(st.sampled_from(["c1", "c2", "c3", "c4", "c5"]))
+    limits = {"c1": (-(2**31), 2**31 - 1), "c2": (-(2**63), 2**63 - 1), "c5": (1 - 10**38, 10**38 - 1)}
+    low, high = limits.get(column, (-99, 99))
+    whole = draw(st.integers(max(low, -30), min(high, 30)) | st.sampled_from([low, high]))
+    scale = {"c3": 1, "c4": 2}.get(column, 0)
+    value = whole if column in ("c1", "c2") else values.from_unscaled(whole, scale)
+    near = st.integers(-250, 250).map(lambda digits: Decimal(value) + Decimal(digits).scaleb(-2))
+    literal = near | near.map(float) | near.map(int) | st.just(value) | st.sampled_from([math.inf, -math.inf, 10**40])
+    operators = [each for each in Operator if not each.is_unary and not each.value.endswith("starts-with")]
+    operator = draw(st.sampled_from(operators))
+    return (
+        column,
+        draw(st.just(value) | st.none()),
+        operator,
+        draw(st.lists(literal, max_size=3) if operator.is_set else st.lists(literal, min_size=1, max_size=1)),
+    )
+
+
+@given(numbers_and_filters())
+@settings(max_examples=500)
+def test_a_number_is_compared_as_mathematics_has_it(drawn: tuple[str, Any, Operator, list[Any]]) -> None:
+    column, value, operator, literals = drawn
+    exact = [Decimal(repr(each) if isinstance(each, float) else each) for each in literals]
+    expected = (
+        value is not None
+        and {
+            Operator.LT: lambda: value < exact[0],
+            Operator.LT_EQ: lambda: value <= exact[0],
+            Operator.GT: lambda: value > exact[0],
+            Operator.GT_EQ: lambda: value >= exact[0],
+            Operator.EQ: lambda: value == exact[0],
+            Operator.NOT_EQ: lambda: value != exact[0],
+            Operator.IN: lambda: value in exact,
+            Operator.NOT_IN: lambda: value not in exact,
+        }[operator]()
+    )
+    predicate = Predicate(operator, column, tuple(literals))
+    assert matches(bind(predicate, NUMBERS), {column: value}) is expected
+    assert matches(bind(~predicate, NUMBERS), {column: value}) is (value is not None and not expected)
+    assert matches(bind(parse(str(predicate)), NUMBERS), {column: value}) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("c3 < 1.005", "c3 <= 1.0"),
+        ("c3 <= 1.005", "c3 <= 1.0"),
+        ("c3 > 1.005", "c3 >= 1.1"),
+        ("c3 = 1.005", "false"),
+        ("c3 in (1.005, 2)", "c3 = 2.0"),
+        ("c3 <> 1.005", "c3 is not null"),
+        ("c3 not in (1.005, 3.14)", "c3 is not null"),
+        ("c3 < 1e9", "c3 is not null"),
+        ("c3 > -9.85", "c3 >= -9.8"),
+        ("c3 > -9.95", "c3 is not null"),
+        ("c1 = 1.0", "c1 = 1"),
+        ("c1 < 1.5", "c1 <= 1"),
+        ("not c1 < 1.5", "c1 >= 2"),
+        ("c1 > 2147483646.5", "c1 >= 2147483647"),
+        ("c1 >= 2147483647.5", "false"),
+    ],
+)
+def test_digits_that_a_column_does_not_have_round_to_its_next_value(text: str, same: str) -> None:
+    assert bind(parse(text), NUMBERS) == bind(parse(same), NUMBERS)
 
 
 def test_a_long_chain_is_no_deep_filter_and_a_deep_one_is_refused() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.datafiles.column_bounds import lower_bound, upper_bound
 from iceberg_hms.expressions import col, parse
-from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind, matches
+from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, Expression, Operator
 from iceberg_hms.expressions.file_filter import FileFilter
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
@@ -24,6 +24,7 @@ from iceberg_hms.format.manifests.manifest_writer import ManifestSummary
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from tests.expressions.rows import matches
 
 TYPES = [
     "int",

@@ -11,7 +11,9 @@ import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col
+from iceberg_hms.expressions.binding import bind
 from iceberg_hms.expressions.json_form import from_json, to_json
+from iceberg_hms.format.schema.schema import Schema
 
 ID = col("id")
 EQ = {"type": "eq", "term": "id", "value": 1}
@@ -48,6 +50,12 @@ def test_the_protocol_s_forms_are_read(raw: Any, expected: Expression) -> None:
 )
 def test_a_filter_survives_the_way_to_json_and_back(expression: Expression) -> None:
     assert from_json(to_json(expression)) == expression
+
+
+def test_a_text_beside_a_binary_column_is_hexadecimal_in_the_protocol() -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "b", "required": False, "type": "binary"}]})
+    expression = (col("b") == b"\xca\xfe") | col("b").is_in([b"\x00", b"\x01"])
+    assert bind(from_json(to_json(expression)), schema) == bind(expression, schema)
 
 
 def test_what_excludes_null_in_sql_says_so_in_the_protocol() -> None:

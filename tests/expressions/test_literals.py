@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import sys
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -10,10 +12,13 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions.literals import OutOfRange, to_type
+from iceberg_hms.expressions.literals import Gap, ProtocolText, to_type
 from iceberg_hms.format.schema.types import StructType, parse_type
 
 UTC = datetime.UTC
+FLOAT_MAX = 3.4028234663852886e38
+DOUBLE_MAX = sys.float_info.max
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 @pytest.mark.parametrize(
@@ -21,22 +26,42 @@ UTC = datetime.UTC
     [
         (True, "boolean", True),
         (7, "int", 7),
-        (2**31, "int", OutOfRange.ABOVE),
-        (-(2**31) - 1, "int", OutOfRange.BELOW),
+        (2**31, "int", Gap(INT_MAX, None)),
+        (-(2**31) - 1, "int", Gap(None, -(2**31))),
         (2**31, "long", 2**31),
-        (2**63, "long", OutOfRange.ABOVE),
+        (2**63, "long", Gap(LONG_MAX, None)),
+        (math.inf, "long", Gap(LONG_MAX, None)),
+        (Decimal("-Infinity"), "long", Gap(None, -(2**63))),
+        (1.0, "int", 1),
+        (Decimal("1.00"), "long", 1),
+        (1.5, "int", Gap(1, 2)),
+        (Decimal("-1.5"), "long", Gap(-2, -1)),
+        (Decimal("1e-999999999"), "int", Gap(0, 1)),
+        (Decimal("1e999999999"), "int", Gap(INT_MAX, None)),
         (0.1, "float", 0.10000000149011612),
-        (1e300, "float", OutOfRange.ABOVE),
-        (-1e300, "float", OutOfRange.BELOW),
+        (1e300, "float", Gap(FLOAT_MAX, math.inf)),
+        (-1e300, "float", Gap(-math.inf, -FLOAT_MAX)),
+        (10**400, "double", Gap(DOUBLE_MAX, math.inf)),
+        (Decimal("-1e400"), "double", Gap(-math.inf, -DOUBLE_MAX)),
+        (math.inf, "float", math.inf),
         (Decimal("0.5"), "double", 0.5),
         (1, "double", 1.0),
         (1, "decimal(4,2)", Decimal("1.00")),
         ("1.5", "decimal(4,2)", Decimal("1.50")),
-        (100, "decimal(4,2)", OutOfRange.ABOVE),
+        (Decimal("1.005"), "decimal(4,2)", Gap(Decimal("1.00"), Decimal("1.01"))),
+        ("-1.555", "decimal(4,2)", Gap(Decimal("-1.56"), Decimal("-1.55"))),
+        (1.1, "decimal(4,2)", Decimal("1.10")),
+        (1.005, "decimal(4,2)", Gap(Decimal("1.00"), Decimal("1.01"))),
+        (Decimal("0E+999999999"), "decimal(4,2)", Decimal("0.00")),
+        (100, "decimal(4,2)", Gap(Decimal("99.99"), None)),
+        (Decimal("99.995"), "decimal(4,2)", Gap(Decimal("99.99"), None)),
+        (-math.inf, "decimal(4,2)", Gap(None, Decimal("-99.99"))),
+        (Decimal("9" * 38 + ".5"), "decimal(38,0)", Gap(Decimal("9" * 38), None)),
+        (Decimal("8" * 38 + ".5"), "decimal(38,0)", Gap(Decimal("8" * 38), Decimal("8" * 37 + "9"))),
         ("ERROR", "string", "ERROR"),
         ("00000000-0000-0000-0000-000000000001", "uuid", uuid.UUID(int=1)),
         (b"\x01", "binary", b"\x01"),
-        ("01ff", "fixed[2]", b"\x01\xff"),
+        (ProtocolText("01ff"), "fixed[2]", b"\x01\xff"),
         ("2021-04-01", "date", 18718),
         (datetime.date(1969, 12, 31), "date", -1),
         ("10:00:00.000001", "time", 36_000_000_001),
@@ -57,18 +82,19 @@ def test_a_value_becomes_one_of_the_column_s_type(value: Any, kind: str, expecte
 @pytest.mark.parametrize(
     ("value", "kind", "says"),
     [
-        ("1", "int", "it takes whole numbers"),
-        (True, "int", "it takes whole numbers"),
-        (1.5, "long", "it takes whole numbers"),
+        ("1", "int", "it takes numbers"),
+        (True, "int", "it takes numbers"),
+        (math.nan, "long", "NaN equals nothing"),
         (1, "boolean", "true or false"),
         ("x", "double", "it takes numbers"),
         (float("nan"), "double", "use is nan"),
-        ("1.555", "decimal(4,2)", "2 digits after the point"),
-        (1.5, "decimal(4,2)", "decimals"),
+        ("NaN", "decimal(4,2)", "NaN equals nothing"),
+        (b"1", "decimal(4,2)", "it takes numbers"),
         ("9" * 200, "decimal(38,0)", "more than 100 characters"),
         (1, "string", "it takes texts"),
         ("no", "uuid", "badly formed"),
-        ("xyz", "binary", "hexadecimal"),
+        ("cafe", "binary", "a text is no bytes.*write bytes as X'0aff'"),
+        (ProtocolText("xyz"), "binary", "hexadecimal"),
         (1, "binary", "it takes bytes"),
         ("2021-04-31", "date", "day is out of range|must be in range"),
         (18718, "date", "it takes texts"),
