@@ -106,14 +106,16 @@ class FileOperations(NewFileOperations[Result]):
         new = new.of_job("delete_files", removed=paths)
         return self._submit_operation(DeleteFiles(new, paths), wait_seconds=wait_seconds, size=FILE_BYTES * len(paths))
 
-    def _where(self, where: str | Expression) -> Where:
+    def _where(self, where: str | Expression, case_sensitive: bool) -> Where:
         """A filter of the columns that the caller sees. Raises InvalidInput."""
-        return Where(as_expression(where), self.metadata.schema, self._start_metadata.last_column_id)
+        seen, last_id = self.metadata.schema, self._start_metadata.last_column_id
+        return Where(as_expression(where), seen, last_id, case_sensitive=case_sensitive)
 
     def delete(
         self,
         where: str | Expression,
         *,
+        case_sensitive: bool = True,
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -124,12 +126,13 @@ class FileOperations(NewFileOperations[Result]):
         """Remove the rows that match a filter, by whole data files: no file is rewritten.
 
         where: the filter, as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table
-        has become: what others added meanwhile and matches goes too. branch, summary, idempotency_key, stage_only,
-        wap_id, wait_seconds: as for `append`. Raises InvalidInput for a filter that does not fit the table;
+        has become: what others added meanwhile and matches goes too. case_sensitive: whether the filter names columns
+        as they are written; else a name that several columns have is refused. branch, summary, idempotency_key,
+        stage_only, wap_id, wait_seconds: as for `append`. Raises InvalidInput for a filter that does not fit the table;
         RequirementFailed (`whole-files`) for a file of which only some rows may match, and (`seen-column`) for a column
         that others renamed or dropped meanwhile. Let an engine rewrite files that match in part."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        rows = self._where(where)
+        rows = self._where(where, case_sensitive)
         new = new.of_job("delete", scope=rows.text)
         return self._submit_operation(DeleteRows(new, rows), wait_seconds=wait_seconds)
 
@@ -138,6 +141,7 @@ class FileOperations(NewFileOperations[Result]):
         files: Iterable[str | DataFile],
         where: str | Expression | None = None,
         *,
+        case_sensitive: bool = True,
         isolation: Isolation = "serializable",
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -150,8 +154,8 @@ class FileOperations(NewFileOperations[Result]):
     ) -> Result:
         """Replace the rows that match a filter by these files.
 
-        where: the filter, as `delete` takes it; None: all rows. All rows of the new files must match it. Data files of
-        which only some rows may match are refused, as by `delete`.
+        where, case_sensitive: the filter, as `delete` takes it; None: all rows. All rows of the new files must match
+        it. Data files of which only some rows may match are refused, as by `delete`.
         files: they may carry the row ids of rows that stay, and so they may in `replace_partitions` and `row_delta`, as
         an engine's UPDATE or MERGE writes them. InvalidInput for ids, or numbers of last updates, that the table has
         not given yet.
@@ -168,7 +172,7 @@ class FileOperations(NewFileOperations[Result]):
                 next_step="give at least one file; to delete rows, `delete(where)`, and all rows, `delete('true')`",
             )
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        rows = None if where is None else self._where(where)
+        rows = None if where is None else self._where(where, case_sensitive)
         new = new.of_job("overwrite", added=files, scope=None if rows is None else rows.text)
         return self._submit_with_files(
             files,
@@ -278,6 +282,7 @@ class FileOperations(NewFileOperations[Result]):
         replaced_deletes: Iterable[DataFile] = (),
         referenced_files: Iterable[str] = (),
         where: str | Expression | None = None,
+        case_sensitive: bool = True,
         isolation: Isolation = "serializable",
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -294,7 +299,8 @@ class FileOperations(NewFileOperations[Result]):
         deletion vectors (version 3, one for each data file), as DataFile records.
         replaced_deletes: live delete files that the new ones replace. A data file with a deletion vector gets a new one
         only if the old one is named here. referenced_files: data files whose rows the deletes name, if their records do
-        not say so. where: the rows that were read to find out what to delete, as `delete` takes it; None: all.
+        not say so. where, case_sensitive: the rows that were read to find out what to delete, as `delete` takes it;
+        None: all.
         isolation: "serializable": refuse if others added such rows since the state that this object has. With either
         level, refuse an update, which has data too, if others deleted such rows.
         branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
@@ -315,7 +321,7 @@ class FileOperations(NewFileOperations[Result]):
                 added_deletes,
                 replaced_deletes=replaced,
                 referenced=referenced,
-                where=None if where is None else self._where(where),
+                where=None if where is None else self._where(where, case_sensitive),
                 isolation=isolation,
             ),
             on_extra_columns=on_extra_columns,

@@ -520,6 +520,24 @@ def test_rows_are_deleted_and_overwritten_by_a_filter(table, entries):
     assert live(table, entries) == {"file:/d/y", "file:/d/p"}
 
 
+def test_a_filter_finds_columns_whatever_their_case_if_its_caller_says_so(table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    for refused in (
+        lambda: table.delete("EVENT_TIME < '2021-04-02T00:00:00'"),
+        lambda: table.overwrite([record("file:/d/x", 2)], "EVENT_TIME >= '2021-04-02T00:00:00'"),
+        lambda: table.row_delta([record("file:/d/x", 2)], where="EVENT_TIME >= '2021-04-02T00:00:00'"),
+    ):
+        with pytest.raises(InvalidInput, match="there is no column EVENT_TIME"):
+            refused()
+    table.delete("EVENT_TIME < '2021-04-02T00:00:00'", case_sensitive=False)
+    assert live(table, entries) == {"file:/d/b"}
+    later = "EVENT_TIME >= '2021-04-02T00:00:00'"
+    table.overwrite([record("file:/d/x", 2)], later, case_sensitive=False)
+    assert live(table, entries) == {"file:/d/x"}
+    table.row_delta([record("file:/d/y", 2)], where=later, case_sensitive=False)
+    assert live(table, entries) == {"file:/d/x", "file:/d/y"}
+
+
 def test_many_writers_of_one_manifest_lose_nothing_and_leave_nothing_behind(catalog, table, entries, files):
     """All files are in one manifest, which every delete and every compaction has to rewrite."""
     names = [f"file:/d/{at}" for at in range(8)]

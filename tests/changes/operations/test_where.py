@@ -54,6 +54,22 @@ def test_a_filter_that_does_not_fit_what_the_caller_saw_is_refused_at_once() -> 
         Where(col("nope") == 1, table().schema)
 
 
+def test_a_filter_that_ignores_case_finds_the_column_that_the_caller_saw() -> None:
+    seen, now = table().schema, {**FIELDS[0], "name": "Id"}
+    where = Where(col("ID") < 5, seen, case_sensitive=False)
+    assert where.scope(table()).may_contain(data_file("a", ids=(1, 3)))
+    assert not where.scope(table()).may_contain(data_file("a", ids=(5, 9)))
+    assert where.bind(table(schemas=[{"type": "struct", "schema-id": 0, "fields": [now, FIELDS[1]]}]))
+    renamed = {**FIELDS[0], "name": "number"}
+    with pytest.raises(RequirementFailed, match="column ID was renamed to number"):
+        where.bind(table(schemas=[{"type": "struct", "schema-id": 0, "fields": [renamed, FIELDS[1]]}]))
+    twice = [now, FIELDS[1], {**FIELDS[0], "id": 3}]
+    with pytest.raises(InvalidInput, match="name ID is ambiguous: Id, id"):
+        where.bind(table(schemas=[{"type": "struct", "schema-id": 0, "fields": twice}]))
+    with pytest.raises(InvalidInput, match="there is no column ID"):
+        Where(col("ID") < 5, seen)
+
+
 def test_one_filter_is_used_for_one_schema() -> None:
     where = Where(col("level") == "info", table().schema)
     first = where.bind(table())
