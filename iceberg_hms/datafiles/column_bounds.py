@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.format.schema import types, values
+from iceberg_hms.format.schema import types, uuid_order, values
 from iceberg_hms.format.schema.types import PrimitiveType
 
 _MAX_CODE_POINT = 0x10FFFF
@@ -43,6 +43,18 @@ def float_bounds(lower: float, upper: float) -> tuple[float, float] | None:
     if math.isnan(lower) or math.isnan(upper):
         return None
     return (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+
+
+def bounds(of: PrimitiveType, statistics: ColumnStatistics, length: int | None) -> tuple[bytes | None, bytes | None]:
+    """The binary form of both bounds, truncated to `length`; None for one that the statistics do not have, that cannot
+    be truncated, or that would not serve all readers (`format.schema.uuid_order`)."""
+    lower, upper = statistics.lower, statistics.upper
+    if of.kind == uuid_order.KIND and lower is not None and upper is not None:
+        lower, upper = uuid_order.shared_bounds(lower, upper)
+    return (
+        None if lower is None else lower_bound(of, lower, length),
+        None if upper is None else upper_bound(of, upper, length),
+    )
 
 
 def lower_bound(of: PrimitiveType, value: Any, length: int | None) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 
 import orjson
 
-from iceberg_hms.datafiles.column_bounds import ColumnStatistics, lower_bound, upper_bound
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.partition_values import partition_of, path_columns
 from iceberg_hms.errors import InvalidInput
@@ -212,12 +212,13 @@ def _metrics(metadata: TableMetadata, found: FoundInFile) -> dict[str, Any]:
         counts[column.field_id] = statistics.values
         if statistics.nulls is not None:
             nulls[column.field_id] = statistics.nulls
-        if not mode.bounds or statistics.lower is None or not isinstance(column.type, PrimitiveType):
+        if not mode.bounds or not isinstance(column.type, PrimitiveType):
             continue
-        lower[column.field_id] = lower_bound(column.type, statistics.lower, mode.length)
-        highest = upper_bound(column.type, statistics.upper, mode.length)
-        if highest is not None:
-            upper[column.field_id] = highest
+        least, greatest = bounds(column.type, statistics, mode.length)
+        if least is not None:
+            lower[column.field_id] = least
+        if greatest is not None:
+            upper[column.field_id] = greatest
     return {
         "column_sizes": sizes,
         "value_counts": counts,

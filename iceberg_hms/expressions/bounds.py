@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.binding import BoundPredicate, value_matches
 from iceberg_hms.expressions.expression import Operator
-from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema import uuid_order, values
 from iceberg_hms.format.schema.types import Type
 
 _O = Operator
@@ -50,8 +50,8 @@ UNKNOWN_RANGE = ValueRange()
 
 def bound_value(of: Type, data: bytes | None) -> Any:
     """The value of a bound; None for one that is missing, that cannot be read, and for what has no order that all
-    writers share: NaN, and UUIDs, which Java compares as signed numbers."""
-    if data is None or values.kind_of(of) == "uuid":
+    writers share: NaN, and UUIDs (`format.schema.uuid_order`)."""
+    if data is None or values.kind_of(of) == uuid_order.KIND:
         return None
     try:
         found = values.from_bytes(of, data)

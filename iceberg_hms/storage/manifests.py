@@ -21,7 +21,6 @@ from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifests.manifest import (
-    FileContent,
     ManifestEntry,
     decode_manifest,
     live_data_files,
@@ -36,7 +35,7 @@ from iceberg_hms.format.manifests.manifest_list import (
     leading_added_manifests,
     read_list,
 )
-from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, ManifestWriter
+from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSummary, ManifestWriter
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -315,8 +314,12 @@ def _describe(data: bytes, location: str, snapshot_id: int, bounds: FileBounds) 
     return replace(file, sequence_number=0, min_sequence_number=0)
 
 
+#: As `EntryKinds` makes it.
+_Kind = tuple[ManifestContent, tuple[int, ...]]
+
+
 class _RollingManifestWriter:
-    """Writes entries to manifests; starts a new one at the target size; separates data and deletes."""
+    """Writes entries to manifests; starts a new one at the target size; separates kinds of entries."""
 
     def __init__(
         self, store: ManifestStore, metadata: TableMetadata, schema: Schema, spec: PartitionSpec, snapshot_id: int
@@ -328,23 +331,23 @@ class _RollingManifestWriter:
         self._snapshot_id = snapshot_id
         self._target = _target_size(metadata)
         self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
-        self._open: dict[ManifestContent, ManifestWriter] = {}
-        self._live: dict[ManifestContent, list[str]] = {}
+        self._kinds = EntryKinds(spec.partition_type(schema))
+        self._open: dict[_Kind, ManifestWriter] = {}
+        self._live: dict[_Kind, list[str]] = {}
         self._locations: list[str] = []
         self._written: list[ManifestFile] = []
 
     def add(self, entry: ManifestEntry) -> None:
-        is_data = entry.data_file.content == FileContent.DATA
-        content = ManifestContent.DATA if is_data else ManifestContent.DELETES
-        writer = self._open.get(content)
+        kind = self._kinds.of(entry.data_file)
+        writer = self._open.get(kind)
         if writer is None:
-            writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, content)
-            self._open[content], self._live[content] = writer, []
+            writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, kind[0])
+            self._open[kind], self._live[kind] = writer, []
         writer.add(entry)
-        if is_data and entry.is_live:
-            self._live[content].append(entry.data_file.file_path)
+        if kind[0] == ManifestContent.DATA and entry.is_live:
+            self._live[kind].append(entry.data_file.file_path)
         if writer.size >= self._target:
-            self._write(content)
+            self._write(kind)
 
     def finish(self) -> tuple[ManifestFile, ...]:
         while self._open:
@@ -359,12 +362,12 @@ class _RollingManifestWriter:
             except IcebergHmsError as error:
                 _log.warning("could not delete manifest %s, which no table references: %s", location, error)
 
-    def _write(self, content: ManifestContent) -> None:
+    def _write(self, kind: _Kind) -> None:
         location = f"{self._prefix}{len(self._locations)}.avro"
-        data, file = self._open.pop(content).finish(location)
+        data, file = self._open.pop(kind).finish(location)
         self._locations.append(location)
         self._store.files.write(location, data)
-        self._store.cache_filter(location, file_filters.file_filter(self._live.pop(content)))
+        self._store.cache_filter(location, file_filters.file_filter(self._live.pop(kind)))
         self._written.append(file)
 
 

@@ -17,7 +17,7 @@ from iceberg_hms.format.manifests.manifest_list import (
     assign_numbers,
     leading_added_manifests,
 )
-from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, as_written
+from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSummary, as_written
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -95,25 +95,25 @@ class MemoryManifests:
     ) -> Sequence[ManifestFile]:
         version = metadata.format_version
         names = {each.name for each in spec.fields}
-        stored: dict[ManifestContent, list[ManifestEntry]] = {}
+        kinds = EntryKinds(spec.partition_type(schema))
+        stored: dict[tuple[ManifestContent, tuple[int, ...]], list[ManifestEntry]] = {}
         for entry in entries:
             if set(entry.data_file.partition) != names:
                 raise InvalidInput(f"{entry.data_file.file_path} has other partition values than spec {spec.spec_id}")
             is_data = entry.data_file.content == FileContent.DATA
             if version == 1 and not is_data:
                 raise InvalidInput("Cannot store delete files in a v1 table")
-            content = ManifestContent.DATA if is_data else ManifestContent.DELETES
-            stored.setdefault(content, []).append(as_written(entry, version, snapshot_id))
+            stored.setdefault(kinds.of(entry.data_file), []).append(as_written(entry, version, snapshot_id))
         prefix = f"{folder(metadata)}/{self._store.clock.uuid()}-m"
         written = []
-        for number, content in enumerate(sorted(stored)):
+        for number, kind in enumerate(sorted(stored)):
             summary = ManifestSummary(spec.partition_type(schema))
-            for entry in stored[content]:
+            for entry in stored[kind]:
                 summary.add(entry)
             location = f"{prefix}{number}.avro"
-            written.append(summary.manifest_file(location, _LENGTH, spec.spec_id, snapshot_id, content))
+            written.append(summary.manifest_file(location, _LENGTH, spec.spec_id, snapshot_id, kind[0]))
             with self._store.mutex:
-                self._store.manifests[location] = tuple(stored[content])
+                self._store.manifests[location] = tuple(stored[kind])
         return tuple(written)
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:

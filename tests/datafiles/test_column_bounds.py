@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.datafiles.column_bounds import float_bounds, lower_bound, upper_bound
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds, float_bounds, lower_bound, upper_bound
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.types import PrimitiveType
 
@@ -72,3 +73,19 @@ def test_bounds_of_floats_contain_both_zeros_and_never_nan() -> None:
     assert float_bounds(-1.5, 2.5) == (-1.5, 2.5)
     assert float_bounds(math.nan, 1.0) is None
     assert float_bounds(1.0, math.nan) is None
+
+
+def test_bounds_of_uuids_are_those_that_hold_in_java_s_order_too() -> None:
+    texts = ("018f0000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000001", "f" * 32)
+    first, later, last = map(uuid.UUID, texts)
+    for lower, upper, kept in (
+        (first, first, (first.bytes, first.bytes)),
+        (first, later, (first.bytes, None)),
+        (first, last, (None, None)),
+    ):
+        assert bounds(types.UUID, ColumnStatistics(9, 2, 0, lower, upper, bounded=True), 16) == kept
+
+
+def test_a_column_without_statistics_has_no_bounds() -> None:
+    assert bounds(types.UUID, ColumnStatistics(9, 2, 2), 16) == (None, None)
+    assert bounds(types.STRING, ColumnStatistics(9, 1, 0, "abc", "abc", bounded=True), 2) == (b"ab", b"ac")

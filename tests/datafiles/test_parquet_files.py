@@ -95,7 +95,7 @@ SMALL_ROW: dict[str, Any] = {
     "int": -6,
     "large_decimal": Decimal("-1.0000000000"),
     "string": "",
-    "uuid": uuid.UUID(int=1).bytes,
+    "uuid": uuid.UUID("f79c3e09-677c-4bbd-a479-000000000000").bytes,
     "binary": b"",
     "double": math.nan,
     "nested": {"a": None, "deep": None},

@@ -19,7 +19,7 @@ from iceberg_hms.format.avro import avro_file, manifest_schemas
 from iceberg_hms.format.manifests.entry_bytes import data_file_record, encode_entry, layout_of, with_row_id
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
-from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema import uuid_order, values
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import UnknownTransform, Void
@@ -32,10 +32,29 @@ _SCHEMAS_MAX: Final = 256
 _STATUSES: Final = frozenset(EntryStatus)
 
 
+class EntryKinds:
+    """Which entries may share a manifest: data files or delete files, and partitions of UUIDs that all readers order
+    alike (`format.schema.uuid_order`). Without that the manifest's partition bounds would mislead some of them, and
+    without bounds all: a field that has none is null in all entries (spec: field_summary).
+
+    partition_type: of the spec.
+    """
+
+    def __init__(self, partition_type: StructType) -> None:
+        fields = partition_type.fields
+        self._uuids = tuple(each.name for each in fields if values.kind_of(each.type) == uuid_order.KIND)
+
+    def of(self, data_file: DataFile) -> tuple[ManifestContent, tuple[int, ...]]:
+        """What two entries have in common that may share a manifest; it sorts."""
+        content = ManifestContent.DATA if data_file.content == FileContent.DATA else ManifestContent.DELETES
+        return content, tuple(uuid_order.signs(data_file.partition.get(name)) for name in self._uuids)
+
+
 class ManifestWriter:
     """Makes one manifest in memory.
 
-    format_version: the table's. snapshot_id: the snapshot that adds it. content: DATA or DELETES, for all entries.
+    format_version: the table's. snapshot_id: the snapshot that adds it. content: DATA or DELETES, for all entries; the
+    caller gives entries of one kind (`EntryKinds`).
     Raises UnsupportedFormat for versions other than 1 to 3, InvalidInput for delete manifests in v1 and for specs with
     an unknown transform (spec: writers must not write with one).
     """

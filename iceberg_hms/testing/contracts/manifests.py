@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput, MissingFile
@@ -213,6 +214,24 @@ def data_and_delete_files_go_into_separate_manifests(open_: Open, root: str) -> 
     expect_equal([line.added_files_count for line in lines], [2, 1], "files")
     with expect_raises(InvalidInput, "delete files in v1"):
         _write(port, sample_metadata(f"{root}/v1", 1), 7, deletes)
+
+
+def uuids_that_readers_order_differently_go_into_separate_manifests(open_: Open, root: str) -> None:
+    raw = dict(sample_metadata(f"{root}/t").raw)
+    (schema,) = raw["schemas"]
+    key = {"id": 4, "name": "key", "required": False, "type": "uuid"}
+    raw["schemas"] = [{**schema, "fields": [*schema["fields"], key]}]
+    by_key = {"source-id": 4, "field-id": 1000, "transform": "identity", "name": "key"}
+    raw |= {"last-column-id": 4, "partition-specs": [{"spec-id": 0, "fields": [by_key]}]}
+    low, middle, high = (UUID(f"{first}0000000-0000-4000-8000-000000000000") for first in "07f")
+    entries = [
+        ManifestEntry(EntryStatus.ADDED, sample_file(f"file:/d/{at}", partition={"key": each}))
+        for at, each in enumerate((high, middle, None, low))
+    ]
+    lines = _write(open_(), TableMetadata.parse(raw), 7, entries)
+    bounds = [FieldSummary(True, False, low.bytes, middle.bytes), FieldSummary(False, False, high.bytes, high.bytes)]
+    expect_equal([line.partitions for line in lines], [(each,) for each in bounds], "partitions")
+    expect_equal([line.added_files_count for line in lines], [3, 1], "files")
 
 
 def data_files_without_row_ids_get_some(open_: Open, root: str) -> None:
@@ -434,6 +453,7 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     other_groups_see_a_staged_list_only_after_the_flush,
     a_discarded_list_is_never_written,
     data_and_delete_files_go_into_separate_manifests,
+    uuids_that_readers_order_differently_go_into_separate_manifests,
     data_files_without_row_ids_get_some,
     entries_returns_only_the_chosen_ones,
     existing_entries_without_numbers_are_refused,

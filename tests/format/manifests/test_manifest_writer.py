@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -25,8 +26,8 @@ from iceberg_hms.format.manifests.manifest_list import (
     ManifestFile,
     decode_list,
 )
-from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, ManifestWriter, as_written
-from iceberg_hms.format.schema import values
+from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSummary, ManifestWriter, as_written
+from iceberg_hms.format.schema import uuid_order, values
 from iceberg_hms.format.schema.partition_spec import UNPARTITIONED, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, StructType, parse_type
@@ -269,6 +270,33 @@ def test_any_partition_value_survives(kind: str) -> None:
             assert found_bound == (pick(seen) if seen else None)
 
     survives()
+
+
+UUIDS = st.uuids() | st.integers(0, 3).map(lambda number: uuid.UUID(int=number << 126 | number << 62))
+
+
+@given(st.lists(st.tuples(st.none() | UUIDS, st.none() | UUIDS), max_size=6))
+def test_entries_of_one_kind_have_the_same_bounds_in_both_orders_of_uuids(drawn: list[tuple[Any, Any]]) -> None:
+    kinds = EntryKinds(StructType(tuple(NestedField(at, f"p{at}", parse_type("uuid")) for at in (0, 1))))
+    by_kind: dict[Any, list[tuple[Any, Any]]] = {}
+    for pair in drawn:
+        partition = {"p0": pair[0], "p1": pair[1], "n": 7}
+        by_kind.setdefault(kinds.of(DataFile("file:/x", "ORC", 1, 1, partition=partition)), []).append(pair)
+    for pairs in by_kind.values():
+        for column in zip(*pairs, strict=True):
+            seen = [value for value in column if value is not None]
+            assert not seen or min(seen) == min(seen, key=uuid_order.signed)
+            assert not seen or max(seen) == max(seen, key=uuid_order.signed)
+
+
+def test_kinds_are_few() -> None:
+    plain = EntryKinds(StructType((NestedField(1000, "p", parse_type("int")),)))
+    file = DataFile("file:/x", "ORC", 1, 1, partition={"p": 5})
+    assert plain.of(file) == (ManifestContent.DATA, ())
+    assert plain.of(replace(file, content=FileContent.EQUALITY_DELETES)) == (ManifestContent.DELETES, ())
+    by_key = EntryKinds(StructType((NestedField(1000, "p", parse_type("uuid")),)))
+    ours = [uuid.uuid4() for _ in range(100)]
+    assert len({by_key.of(replace(file, partition={"p": each})) for each in (*ours, None)}) <= 2
 
 
 def test_negative_zero_comes_before_zero() -> None:
