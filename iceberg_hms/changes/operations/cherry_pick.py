@@ -20,6 +20,7 @@ from typing import Final
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, StagedChange
 from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID
+from iceberg_hms.changes.operations.file_changes import merged_content
 from iceberg_hms.changes.operations.file_metrics import file_metrics
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
@@ -116,19 +117,10 @@ class CherryPick(SnapshotOperation):
         own = added.manifests(base, manifests)
         filtered = self._filtered(state, own, manifests)
         refuse_gone(files, filtered.missing)
-        new = set(filtered.written)
-        rewritten = [each for each in filtered.manifests if each.manifest_path in new]
-        kept = [each for each in filtered.manifests if each.manifest_path not in new]
-        merged = self._merge.apply(base, (*own, *rewritten), kept, manifests)
         removed = [each.data_file for each in filtered.removed]
-        return SnapshotContent(
-            operation=str(picked.operation),
-            manifests=merged.manifests,
-            metrics={**_carried(picked), **file_metrics(added.files, removed, duplicates=filtered.duplicates)},
-            kept=merged.kept,
-            replaced=filtered.replaced + merged.replaced,
-            written=merged.written,
-        )
+        metrics = {**_carried(picked), **file_metrics(added.files, removed, duplicates=filtered.duplicates)}
+        operation = str(picked.operation)
+        return merged_content(self._merge, base, own, filtered, manifests, operation=operation, metrics=metrics)
 
     def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
         """Main's manifests without the files that the snapshot removed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
@@ -31,6 +31,36 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 FILES_EXIST: Final = "files-exist"
 #: How many files an error names.
 _NAMED_MAX: Final = 5
+
+
+def merged_content(
+    merge: ManifestMerge,
+    base: TableMetadata,
+    own: Sequence[ManifestFile],
+    filtered: FilteredManifests,
+    manifests: Manifests,
+    *,
+    operation: str,
+    metrics: Mapping[str, str],
+    updates: Sequence[Update] = (),
+) -> SnapshotContent:
+    """A snapshot of its own manifests and of what is left of its parent's, with small ones merged.
+
+    own: the manifests of what it adds. filtered: the parent's without what it removes. operation, metrics, updates: see
+    `SnapshotContent`. Raises as `ManifestMerge.apply`."""
+    new = set(filtered.written)
+    rewritten = [each for each in filtered.manifests if each.manifest_path in new]
+    kept = [each for each in filtered.manifests if each.manifest_path not in new]
+    merged = merge.apply(base, (*own, *rewritten), kept, manifests)
+    return SnapshotContent(
+        operation=operation,
+        manifests=merged.manifests,
+        metrics=metrics,
+        kept=merged.kept,
+        replaced=filtered.replaced + merged.replaced,
+        written=merged.written,
+        updates=updates,
+    )
 
 
 class FileChanges(SnapshotOperation):
@@ -84,17 +114,14 @@ class FileChanges(SnapshotOperation):
         self._refuse_missing(filtered, state, manifests)
         self._verify(filtered, state, manifests)
         own = (*data, *self._own_deletes(state.metadata, filtered, manifests))
-        new = set(filtered.written)
-        rewritten = [each for each in filtered.manifests if each.manifest_path in new]
-        kept = [each for each in filtered.manifests if each.manifest_path not in new]
-        merged = self._merge.apply(state.metadata, (*own, *rewritten), kept, manifests)
-        return SnapshotContent(
+        return merged_content(
+            self._merge,
+            state.metadata,
+            own,
+            filtered,
+            manifests,
             operation=self._operation,
-            manifests=merged.manifests,
             metrics=self._metrics(filtered),
-            kept=merged.kept,
-            replaced=filtered.replaced + merged.replaced,
-            written=merged.written,
             updates=self._updates(state.metadata),
         )
 
