@@ -1,4 +1,7 @@
-"""What maintenance deleted, would delete, or had to keep."""
+"""What maintenance deleted, would delete, or had to keep.
+
+The files are in the fields; `repr` and `str` count them, since a table has many.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class FoundFile:
 Progress = Callable[[str, int], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class DeletedFiles:
     """Files that maintenance deleted; after a dry run those that it would delete.
 
@@ -65,8 +68,16 @@ class DeletedFiles:
     def locations(self) -> list[str]:
         return [each.location for each in self.deleted]
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts.items())
+        stopped = f"; stopped: {self.stopped}" if self.stopped else ""
+        return (
+            f"DeletedFiles({len(self.deleted)} files{f' ({kinds})' if kinds else ''}, {self.bytes} bytes; "
+            f"{len(self.failed)} failed; {len(self.kept)} kept{stopped})"
+        )
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ExpiryReport:
     """What an expiration of snapshots did, or would do.
 
@@ -81,8 +92,13 @@ class ExpiryReport:
     files: DeletedFiles
     commit: CommitReport | None
 
+    def __repr__(self) -> str:
+        counts = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
+        removed = ", ".join(f"{len(getattr(self, name))} {name}" for name in counts)
+        return f"ExpiryReport({removed}; {self.files!r}{'; dry run' if self.commit is None else ''})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class OrphanReport:
     """What a removal of orphan files did, or would do.
 
@@ -93,3 +109,6 @@ class OrphanReport:
     listed: int
     files: DeletedFiles
     mismatched: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"OrphanReport({self.listed} listed; {self.files!r}; {len(self.mismatched)} mismatched)"
