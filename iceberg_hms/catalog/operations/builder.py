@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import ClassVar, Generic, ParamSpec, Self, TypeVar
 
 from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.changes.change import Change
 from iceberg_hms.errors import InvalidInput
 
+logger = logging.getLogger(__name__)
+
 Draft = TypeVar("Draft")
+_Found = TypeVar("_Found")
+_Given = ParamSpec("_Given")
 
 
 class Builder(Generic[Draft, Result]):
     """Base of the builders. Each step is checked at once on the state that the caller saw: one that raises InvalidInput
     leaves the steps before it as they were.
 
-    `with` commits at the end of the block, and nothing after an exception; a chain ends with `commit()`.
+    `with` commits at the end of the block, and nothing after an exception; a chain ends with `commit()`. Steps that are
+    dropped without either leave a warning in the log, unless an exception told the caller.
 
+    made_by: the call that makes the builder, for messages.
     report: what the commit returned; None before it, and in a transaction.
     new_draft: the state that the caller saw, without a step. make: the change that steps make. submit: commits a
     change, or makes it a step of a transaction.
     """
+
+    made_by: ClassVar[str]
 
     def __init__(
         self,
@@ -35,8 +44,10 @@ class Builder(Generic[Draft, Result]):
         self._make = make
         self._submit_change = submit
         self._steps: list[Callable[[Draft], None]] = []
-        self._draft = new_draft()
         self._ended = False
+        #: Whether the caller heard, by an exception, that the steps were not committed.
+        self._caller_knows = False
+        self._draft = new_draft()
 
     def __enter__(self) -> Self:
         return self
@@ -46,12 +57,21 @@ class Builder(Generic[Draft, Result]):
     ) -> None:
         if error is None and not self._ended:
             self.commit()
+        self._caller_knows = error is not None
+
+    def __del__(self) -> None:
+        if self._steps and not self._ended and not self._caller_knows:
+            logger.warning(
+                "%s: %d steps were dropped, and the table has none of them; end the chain with commit(), or use `with`",
+                self.made_by,
+                len(self._steps),
+            )
 
     def commit(self) -> Result:
         """Commit the steps. Returns the commit's report; None in a transaction, where they become a step of it.
         Raises InvalidInput if they are not valid together, RequirementFailed if the table changed under them."""
         self._refuse_ended()
-        change = self._make(self._steps)
+        change = self._checked(self._make, self._steps)
         self._ended = True
         self.report = self._submit_change(change)
         return self.report
@@ -59,7 +79,7 @@ class Builder(Generic[Draft, Result]):
     def _add(self, step: Callable[[Draft], None]) -> Self:
         self._refuse_ended()
         try:
-            step(self._draft)
+            self._checked(step, self._draft)
         except InvalidInput:
             # The step may have done a part of its work.
             self._draft = self._new_draft()
@@ -68,6 +88,13 @@ class Builder(Generic[Draft, Result]):
             raise
         self._steps.append(step)
         return self
+
+    def _checked(self, call: Callable[_Given, _Found], *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        """What a call makes of what the caller gave. Raises as it does."""
+        self._caller_knows = True
+        found = call(*args, **kwargs)
+        self._caller_knows = False
+        return found
 
     def _refuse_ended(self) -> None:
         if self._ended:

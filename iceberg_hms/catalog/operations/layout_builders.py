@@ -21,13 +21,15 @@ class SpecBuilder(Builder[SpecDraft, Result], Generic[Result]):
     as SQL has it ("bucket(16)", "days"), or a Transform.
     """
 
+    made_by = "update_spec()"
+
     def add_field(self, source: Path, transform: Transform | str, name: str | None = None) -> Self:
         """Partition by a transform of a column.
 
         name: of the partition field; by default that of an equal field of an older spec, whose id it gets as well, else
         Java's: "event_time_day", "id_bucket_16", the column's own for identity. Refused for a column or transform that
         is partitioned by already, and for a name of another column."""
-        found = to_transform(transform)
+        found = self._checked(to_transform, transform)
         return self._add(lambda draft: draft.add_field(source, found, name))
 
     def add_identity(self, source: Path) -> Self:
@@ -38,7 +40,7 @@ class SpecBuilder(Builder[SpecDraft, Result], Generic[Result]):
         """Stop partitioning by a field: `remove_field("event_time_day")`, or `remove_field("event_time", "day")`. In a
         table of format version 1 the field stays, as a void one."""
         if transform is not None:
-            found = to_transform(transform)
+            found = self._checked(to_transform, transform)
             return self._add(lambda draft: draft.remove_transform(name, found))
         return self._add(lambda draft: draft.remove_field(str(name)))
 
@@ -51,16 +53,18 @@ class SortOrderBuilder(Builder[SortOrderDraft, Result], Generic[Result]):
     """Replaces the default sort order by the terms that it is given; without terms the table becomes unsorted. Existing
     files stay as they are."""
 
+    made_by = "replace_sort_order()"
+
     def asc(
         self, source: Path, *, transform: Transform | str = "identity", nulls: Literal["first", "last"] = "first"
     ) -> Self:
         """Sort by a column, or a transform of it, ascending. nulls: where they go, first by default."""
-        term = SortTerm(source, to_transform(transform), "asc", nulls)
+        term = SortTerm(source, self._checked(to_transform, transform), "asc", nulls)
         return self._add(lambda draft: draft.add(term))
 
     def desc(
         self, source: Path, *, transform: Transform | str = "identity", nulls: Literal["first", "last"] = "last"
     ) -> Self:
         """Sort by a column, or a transform of it, descending. nulls: where they go, last by default."""
-        term = SortTerm(source, to_transform(transform), "desc", nulls)
+        term = SortTerm(source, self._checked(to_transform, transform), "desc", nulls)
         return self._add(lambda draft: draft.add(term))

@@ -30,6 +30,8 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
     that names the column and the reason.
     """
 
+    made_by = "update_schema()"
+
     def add_column(
         self, path: Path, type: ColumnType, *, doc: str | None = None, required: bool = False, default: Any = None
     ) -> Self:
@@ -39,7 +41,7 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
         assigns new ones. default: what rows have that were written before, and what writers write that are given no
         value (format version 3); see `format.schema.json_values`. A required column has a default, unless
         `allow_incompatible_changes`."""
-        found = to_type(type, shown_path(path))
+        found = self._checked(to_type, type, shown_path(path))
         return self._add(lambda draft: draft.add_column(path, found, doc=doc, required=required, default=default))
 
     def delete_column(self, path: Path) -> Self:
@@ -68,7 +70,7 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
         Iceberg 1.11 for Java and PyIceberg fail to read a file's dates as timestamps. doc: None removes it. required:
         False for a required column; True needs `allow_incompatible_changes`. default: for rows yet to write (format
         version 3); None removes it."""
-        found = type if isinstance(type, Keep) else to_type(type, shown_path(path))
+        found = type if isinstance(type, Keep) else self._checked(to_type, type, shown_path(path))
         return self._add(lambda draft: draft.update_column(path, found, doc=doc, required=required, default=default))
 
     def move_first(self, path: Path) -> Self:
@@ -92,5 +94,5 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
         """Add the columns of a schema that the table lacks, as optional ones; promote types, make columns optional and
         take over docs as the schema has them. Names decide, ids do not count; a column that is narrower in the schema
         stays as it is. Other than an `add_column`, this also succeeds after another writer added the same columns."""
-        other = to_schema(schema)
+        other = self._checked(to_schema, schema)
         return self._add(lambda draft: union_by_name(draft, other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +130,34 @@ def test_a_replaced_table_is_another_one(table: Table, catalog: Catalog) -> None
 def test_a_name_that_is_reserved_is_refused(table: Table) -> None:
     with pytest.raises(InvalidInput, match="reserved table properties: uuid"):
         table.remove_properties("uuid")
+
+
+def test_an_update_without_its_commit_leaves_a_warning_that_names_the_call(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.update_schema().add_column("host", "string")
+    table.update_spec().add_field("level", "identity").add_field("level", "truncate[2]")
+    with table.transaction() as tx:
+        tx.replace_sort_order().asc("level")
+    gc.collect()
+    assert [each.getMessage().partition(" dropped")[0] for each in caplog.records if each.name.endswith("builder")] == [
+        "update_schema(): 1 steps were",
+        "update_spec(): 2 steps were",
+        "replace_sort_order(): 1 steps were",
+    ]
+
+
+def test_a_refused_type_or_transform_leaves_no_warning(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    for refused in (
+        lambda: table.update_schema().add_column("host", "string").add_column("size", "number"),
+        lambda: table.update_schema().add_column("host", "string").update_column("level", "number"),
+        lambda: table.update_spec().add_field("level", "identity").add_field("level", "weekly"),
+        lambda: table.replace_sort_order().asc("level").desc("level", transform="weekly"),
+    ):
+        with pytest.raises(InvalidInput):
+            refused()
+    gc.collect()
+    assert [each for each in caplog.records if each.name.endswith("builder")] == []
 
 
 def test_the_examples_of_the_documentation_run(catalog: Catalog) -> None:
