@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import CorruptFile as CorruptFile
     from iceberg_hms.errors import EngineError as EngineError
     from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
+    from iceberg_hms.errors import FileBeyondLimit as FileBeyondLimit
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvalidView as InvalidView
@@ -81,6 +82,7 @@ _ERRORS = (
     "CorruptFile",
     "EngineError",
     "FileAlreadyExists",
+    "FileBeyondLimit",
     "CompareAndSwapUnproven",
     "IcebergHmsError",
     "InvalidInput",

@@ -329,6 +329,14 @@ class Settings(RestSettings):
     max_manifest_entries: int = number(
         "storage.max-manifest-entries", 10 * _MANY, 1, 2**31 - 1, "Entries that one manifest may have."
     )
+    max_manifest_record_bytes: int = number(
+        "storage.max-manifest-record-bytes",
+        4 * MIB,
+        1,
+        2**31 - 1,
+        "Largest entry of a manifest list or a manifest, in bytes, that is read or written. One whose values have a "
+        "few bytes each takes fifty times as much memory.",
+    )
 
     rebase_appends: str = text(
         "rebase-appends",

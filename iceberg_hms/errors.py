@@ -39,6 +39,7 @@
      +-- StorageError                a file could not be read or written
      |    +-- ResourceExhausted      this process has no memory or no open file left for it, for the moment
      |    +-- CorruptFile            it was read, and is not what it should be
+     |         +-- FileBeyondLimit   it is larger than a setting allows, and may be as it should be
      +-- EngineError                 Java, Spark or a local server could not be started
      +-- ProvedFailure               mixed into a type above that proves nothing by itself (`proved`)
 
@@ -389,11 +390,26 @@ class ResourceExhausted(StorageError):
 class CorruptFile(StorageError):
     """A file was read and is not what it should be: truncated, another format, or damaged."""
 
-    default_next_step = "restore the file or point the table at an older metadata file; nothing was changed"
+    default_next_step = (
+        "restore the file from a copy of it; nothing was changed, and an older metadata file lacks the commits since"
+    )
+
+    #: What the message says of the file.
+    verdict: ClassVar[str] = "is damaged"
 
     def __init__(self, location: str, why: str, *, next_step: str | None = None) -> None:
         self.location = location
-        super().__init__(f"{location} is damaged: {why}", next_step=next_step)
+        super().__init__(f"{location} {self.verdict}: {why}", next_step=next_step)
+
+
+class FileBeyondLimit(CorruptFile):
+    """A file has, or inflates to, more than a setting allows; it may be as it should be."""
+
+    default_next_step = (
+        "restore nothing before the file is known to be damaged: if it is as it should be, the operator raises the "
+        "limit (`storage.max-*`)"
+    )
+    verdict: ClassVar[str] = "is beyond a limit"
 
 
 class EngineError(IcebergHmsError):

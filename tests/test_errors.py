@@ -29,6 +29,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NamespaceNotEmpty("nyc"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
     errors.CorruptFile("file:/a b", "truncated"),
+    errors.FileBeyondLimit("file:/a b", "it has more than 7 bytes"),
     errors.LocationNotAllowed("location"),
     errors.ScopeMissing("etl", "write[sales]", "commit"),
     errors.ReadOnly(),

@@ -1,7 +1,8 @@
 """How large files of metadata and manifests may be, and what may come out of them.
 
 A few kilobytes can inflate to gigabytes, or hold millions of empty records. A reader compares what it is about to do
-with a `Limit`, whose error names the setting that raises it.
+with a `Limit`, whose error names the setting that raises it. A writer compares what it is about to write with the same
+limits, so that whatever it writes can be read again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from iceberg_hms.config import Value, settings
-from iceberg_hms.errors import CorruptFile
+from iceberg_hms.errors import FileBeyondLimit, InvalidInput
 
 #: What inflates to less than this is never out of proportion.
 SMALL_BYTES: Final = 16 * 1024 * 1024
@@ -37,6 +38,7 @@ _KEYS: Final = (
     "storage.max-inflate-ratio",
     "storage.max-manifests",
     "storage.max-manifest-entries",
+    "storage.max-manifest-record-bytes",
 )
 
 
@@ -50,15 +52,20 @@ class Limit:
     admit: Callable[[int], object] | None = field(default=None, compare=False)
 
     def check(self, location: str, size: int) -> None:
-        """Raises CorruptFile for a file of so many bytes that is beyond the limit, and what `admit` raises."""
+        """Raises FileBeyondLimit for a file of so many bytes that is beyond the limit, and what `admit` raises."""
         if size > self.value:
             raise self.exceeded(location, f"it has more than {self.value} bytes")
         if self.admit is not None:
             self.admit(size)
 
-    def exceeded(self, location: str, what: str) -> CorruptFile:
+    def exceeded(self, location: str, what: str) -> FileBeyondLimit:
         """The error for a file that is beyond the limit. what: as in "it has more than 7 bytes"."""
-        return CorruptFile(location, what, next_step=f"if the file is as it should be, raise `{self.key}`")
+        return FileBeyondLimit(location, what, next_step=f"if the file is as it should be, raise `{self.key}`")
+
+    def refused(self, what: str, smaller: str) -> InvalidInput:
+        """The error for what is not written, since a reader with this limit would not read it. smaller: what the caller
+        can do to stay within the limit."""
+        return InvalidInput(what, next_step=f"{smaller}; or raise `{self.key}` for all that read the table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class FileBounds:
     manifest_bytes: of a manifest list or a manifest, and of one block of it when it is inflated.
     inflate_ratio: how many times its size a file may inflate to.
     manifests: in a manifest list. entries: in a manifest.
+    record_bytes: of an entry of either, as it is encoded.
     """
 
     metadata_bytes: Limit
@@ -76,6 +84,7 @@ class FileBounds:
     inflate_ratio: Limit
     manifests: Limit
     entries: Limit
+    record_bytes: Limit
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> FileBounds:

@@ -104,6 +104,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.ResourceExhausted: "The server is short of memory or of open files",
     errors.StorageError: "A file could not be read or written",
     errors.CorruptFile: "A file is damaged",
+    errors.FileBeyondLimit: "A file is beyond a limit of this server",
     errors.IcebergHmsError: "The server failed",
 }
 

@@ -266,6 +266,7 @@ class TableManifests:
             snapshot.first_row_id,
             files,
             carried=self._encoded_parent(metadata, snapshot),
+            bounds=self._store.bounds,
         )
         self._named += 1
         name = f"snap-{snapshot.snapshot_id}-{self._named}-{self._uuid}.avro"
@@ -329,7 +330,8 @@ class _RollingManifestWriter:
         self._schema = schema
         self._spec = spec
         self._snapshot_id = snapshot_id
-        self._target = _target_size(metadata)
+        # A manifest may have one entry more than its target.
+        self._target = min(_target_size(metadata), store.bounds.manifest_bytes.value // 2)
         self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
         self._kinds = EntryKinds(spec.partition_type(schema))
         self._open: dict[_Kind, ManifestWriter] = {}
@@ -341,12 +343,13 @@ class _RollingManifestWriter:
         kind = self._kinds.of(entry.data_file)
         writer = self._open.get(kind)
         if writer is None:
-            writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, kind[0])
+            bounds = self._store.bounds
+            writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, kind[0], bounds)
             self._open[kind], self._live[kind] = writer, []
         writer.add(entry)
         if kind[0] == ManifestContent.DATA and entry.is_live:
             self._live[kind].append(entry.data_file.file_path)
-        if writer.size >= self._target:
+        if writer.size >= self._target or writer.entries >= self._store.bounds.entries.value:
             self._write(kind)
 
     def finish(self) -> tuple[ManifestFile, ...]:

@@ -25,4 +25,7 @@ def test_what_a_file_may_inflate_to_grows_with_it() -> None:
 def test_the_error_names_the_setting() -> None:
     error = Limit("a.key", 5).exceeded("file:/x", "it has more than 5 bytes")
     assert error.location == "file:/x"
-    assert str(error) == "file:/x is damaged: it has more than 5 bytes (if the file is as it should be, raise `a.key`)"
+    assert (
+        str(error)
+        == "file:/x is beyond a limit: it has more than 5 bytes (if the file is as it should be, raise `a.key`)"
+    )

@@ -45,6 +45,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.ResourceExhausted("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.FileBeyondLimit("file:/x", "large"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.ConfigError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.EngineError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (RuntimeError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),

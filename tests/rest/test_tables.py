@@ -10,6 +10,7 @@ from iceberg_hms.errors import (
     MetastoreUnavailable,
     NoSuchNamespace,
 )
+from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
@@ -147,6 +148,17 @@ def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
     assert "cut" not in message
     assert "ends early" not in message
     assert "restore" in message
+
+
+def test_a_table_whose_file_is_beyond_a_limit_is_not_to_be_restored(
+    web: Web, table: str, catalog: ScriptedCatalog
+) -> None:
+    catalog.errors["load"] = Limit("storage.max-manifest-bytes", 1).exceeded("file:/big.avro", "it is large")
+    status, kind, message = error_of(web("GET", table))
+    assert (status, kind) == (500, "ServiceFailureException")
+    assert message.startswith("A file is beyond a limit of this server;")
+    assert "big" not in message
+    assert "raises the limit (`storage.max-*`)" in message
 
 
 def test_loading_an_unchanged_version_is_304(web: Web, table: str) -> None:

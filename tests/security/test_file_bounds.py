@@ -330,13 +330,29 @@ def test_a_block_that_says_that_it_is_large_is_not_believed() -> None:
         decode_list(data, "x")
 
 
-def test_a_record_does_not_become_a_giant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_does_not_become_a_giant() -> None:
     """A partition summary takes four bytes, and a hundred times as much memory."""
-    monkeypatch.setattr(avro_file, "MAX_RECORD_BYTES", 100_000)
     raw = list_record(30_000)
-    for data in (container(LIST, [(1, raw)]), container(LIST, [(2, list_record() + raw)])):
-        with pytest.raises(CorruptFile, match="a record of more than 100000 bytes"):
-            decode_list(data, "x")
+    small = list_record()
+    for records in ([raw], [small, raw], [raw, small], [small, raw, small]):
+        data = container(LIST, [(len(records), b"".join(records))])
+        assert len(decode_list(data, "x", bounds(record_bytes=len(raw)))) == len(records)
+        with pytest.raises(CorruptFile, match=f"is beyond a limit: an entry has more than {len(raw) - 1} b") as refused:
+            decode_list(data, "x", bounds(record_bytes=len(raw) - 1))
+        assert refused.value.next_step == ("if the file is as it should be, raise `storage.max-manifest-record-bytes`")
+
+
+def test_an_entry_of_more_than_4_mib_is_refused_unless_the_operator_allows_it() -> None:
+    data = container(LIST, [(1, list_record(1_100_000))])
+    with little_memory(250 * MIB), pytest.raises(CorruptFile, match="an entry has more than 4194304 bytes"):
+        decode_list(data, "x")
+
+
+def test_the_advice_for_a_damaged_file_keeps_what_was_committed() -> None:
+    with pytest.raises(CorruptFile) as refused:
+        decode_list(b"no list", "x")
+    assert "point the table at" not in refused.value.next_step
+    assert "an older metadata file lacks the commits since" in refused.value.next_step
 
 
 def test_summaries_count_as_much_as_manifests() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, ResourceE
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
-from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile, decode_list, encode_list
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
@@ -255,6 +257,128 @@ def test_a_target_size_that_is_not_a_number_is_refused(size: str) -> None:
     files = MemoryFiles()
     with pytest.raises(InvalidInput, match=r"commit\.manifest\.target-size-bytes"):
         written(store(files), added(1), **{"commit.manifest.target-size-bytes": size})
+    assert files.locations() == ()
+
+
+def large(path: str, size: int) -> ManifestEntry:
+    """An entry with a bound of so many bytes that no compression shrinks."""
+    return ManifestEntry(EntryStatus.ADDED, sample_file(path, upper_bounds={3: random.Random(size).randbytes(size)}))
+
+
+@pytest.mark.parametrize("bytes_", [100_000, 5_000_000])
+def test_every_entry_that_is_written_can_be_read(bytes_: int) -> None:
+    """An append wrote 5 MB of bounds, and no reader of ours took them."""
+    files, entry = MemoryFiles(), large("file:/d/giant.parquet", bytes_)
+    limit = len(only_record(entry))
+    opened = store(files, max_manifest_record_bytes=limit)
+    (line,) = written(opened, [*added(3), entry, *added(3)])
+    read = list(opened.open().entries([line]))[3].data_file
+    assert read.upper_bounds == entry.data_file.upper_bounds
+
+    for other in (store(files, max_manifest_record_bytes=limit - 1), store(files, max_manifest_record_bytes=50_000)):
+        with pytest.raises(
+            InvalidInput, match=rf"for file:/d/giant\.parquet: an entry would have {limit} b"
+        ) as refused:
+            written(other, [*added(3), entry])
+        assert "`storage.max-manifest-record-bytes`" in refused.value.next_step
+        with pytest.raises(CorruptFile, match="is beyond a limit") as unread:
+            list(other.open().entries([line]))
+        assert unread.value.next_step == "if the file is as it should be, raise `storage.max-manifest-record-bytes`"
+    assert files.locations() == (line.manifest_path,)
+
+
+def test_an_entry_of_more_than_the_default_limit_is_refused_when_it_is_written() -> None:
+    files = MemoryFiles()
+    with pytest.raises(InvalidInput, match="more than 4194304"):
+        written(store(files), [large("file:/d/giant.parquet", 4_200_000)])
+    assert files.locations() == ()
+
+
+def test_an_entry_that_moves_to_another_manifest_keeps_the_limit() -> None:
+    """A merge copies the bytes of an entry."""
+    files, entry = MemoryFiles(), large("file:/d/giant.parquet", 9_000)
+    metadata = sample_metadata("file:/w")
+    lines = written(store(files), [entry])
+    (read,) = (
+        replace(each, status=EntryStatus.EXISTING, sequence_number=1, file_sequence_number=1)
+        for each in store(files).open().entries(lines)
+    )
+    assert read.encoded is not None
+    strict = store(files, max_manifest_record_bytes=8_000).open()
+    with pytest.raises(InvalidInput, match="Cannot write an entry for file:/d/giant"):
+        strict.write(metadata, metadata.schema, metadata.spec, 8, [read])
+
+
+def only_record(entry: ManifestEntry) -> bytes:
+    files = MemoryFiles()
+    opened = store(files, max_manifest_record_bytes=2**30)
+    (read,) = opened.open().entries(written(opened, [entry]))
+    return read.encoded.entry
+
+
+def test_a_list_that_is_written_can_be_read() -> None:
+    """A list has two bounds of each partition field, and a manifest one value."""
+    files = MemoryFiles()
+    metadata = sample_metadata("file:/w")
+    bound = random.Random(7).randbytes(3_000_000)
+    line = ManifestFile("m", 1, 0, 7, 0, 1, 1, 1, 0, 0, 1, 0, 0, (FieldSummary(False, False, bound, bound),))
+    with pytest.raises(InvalidInput, match="Cannot list the manifest m: an entry would have 600") as refused:
+        store(files).open().stage_list(metadata, sample_snapshot(7, 2), [line])
+    assert "`storage.max-manifest-record-bytes`" in refused.value.next_step
+    with pytest.raises(InvalidInput, match="2 manifests, more than 1") as refused:
+        store(files, max_manifests=1).open().stage_list(metadata, sample_snapshot(7, 2), [line, line])
+    assert "rewrite_manifests" in refused.value.next_step
+    opened = store(files, max_manifest_record_bytes=2**30, max_manifest_bytes=500_000)
+    with pytest.raises(InvalidInput, match="more than 500000") as refused:
+        opened.open().stage_list(metadata, sample_snapshot(7, 2), [line])
+    assert "`storage.max-manifest-bytes`" in refused.value.next_step
+
+
+def test_lists_of_large_entries_that_grow_can_be_read() -> None:
+    """Their blocks were merged to more than a reader takes, or failed to be."""
+    files = MemoryFiles()
+    opened = store(files, manifest_cache_max_bytes=0)
+    noise = random.Random(7).randbytes(1_000_000)
+    lines: list[ManifestFile] = []
+    known = None
+    for at in range(1, 65):
+        line = ManifestFile(
+            f"m{at}", 1, 0, at, 0, at, at, 1, 0, 0, 1, 0, 0, (FieldSummary(False, False, noise, noise),)
+        )
+        lines.insert(0, line)
+        data, known = encode_list(2, at, None, at, None, lines, carried=known, bounds=opened.bounds)
+    assert len(decode_list(data, "x", opened.bounds)) == 64
+
+
+def test_manifests_that_shrink_far_can_be_read() -> None:
+    """Equal bounds of many files shrink 900-fold, which no reader of ours takes for a manifest."""
+    files = MemoryFiles()
+    opened = store(files)
+    entries = [
+        ManifestEntry(EntryStatus.ADDED, sample_file(f"file:/d/{at}.parquet", upper_bounds={3: bytes(2_000_000)}))
+        for at in range(12)
+    ]
+    lines = written(opened, entries, **{"commit.manifest.target-size-bytes": str(2**30)})
+    assert len(lines) == 1
+    assert [each.data_file.upper_bounds for each in opened.open().entries(lines)] == [{3: bytes(2_000_000)}] * 12
+
+
+def test_manifests_roll_before_they_are_larger_than_readers_allow() -> None:
+    files = MemoryFiles()
+    for settings in ({"max_manifest_bytes": 40_000}, {"max_manifest_entries": 100}):
+        opened = store(files, **settings)
+        lines = written(opened, added(600), **{"commit.manifest.target-size-bytes": str(2**40)})
+        assert len(lines) > 3
+        assert len(list(opened.open().entries(lines))) == 600
+
+
+def test_a_schema_that_no_reader_takes_is_not_written() -> None:
+    files = MemoryFiles()
+    metadata = sample_metadata("file:/w")
+    fields = [{**metadata.spec.raw["fields"][0], "name": "n" * 300_000}]
+    spec = PartitionSpec.parse({"spec-id": 0, "fields": fields})
+    with pytest.raises(InvalidInput, match="Avro schema of manifests with partition spec 0"):
+        store(files).open().write(metadata, metadata.schema, spec, 7, added(1))
     assert files.locations() == ()
 
 

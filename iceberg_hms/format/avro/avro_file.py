@@ -33,10 +33,8 @@ _SYNC_BYTES: Final = 16
 _LONG_BYTES: Final = 10
 #: A block ends when its records have this many bytes before compression; Java's default.
 BLOCK_BYTES: Final = 64_000
-#: The largest record. One of a few bytes for each of its values takes fifty times as much memory.
-MAX_RECORD_BYTES: Final = 4 << 20
 #: The longest schema: one of a thousand partition fields has a third of it. Those of 64 files are kept.
-_MAX_SCHEMA_BYTES: Final = 256 * 1024
+MAX_SCHEMA_BYTES: Final = 256 * 1024
 _MAX_HEADER_ENTRIES: Final = 1_000
 #: Writers that give each record a block of its own need more for each; the frame alone has 18.
 _BYTES_PER_BLOCK: Final = 64
@@ -46,6 +44,8 @@ _RECORDS_AT_A_TIME: Final = 1_024
 #: The memory that xz may take for what it has seen; its highest level takes half of this.
 _XZ_BYTES: Final = 128 << 20
 _DEFLATE_LEVEL: Final = 6
+#: How many times its size a deflate stream may inflate to.
+_DEFLATE_MOST: Final = 1_032
 #: Blocks of up to this many bytes are stored uncompressed (as a stored deflate block): compressing them would take
 #: longer than the rest of writing a small file, and save little.
 _STORED_MAX: Final = 1_000
@@ -115,7 +115,7 @@ class Container:
                 left -= len(raw)
                 if count > len(raw):
                     raise ValueError(f"{count} records in {len(raw)} bytes")
-                yield from _decode_block(raw, count, parsed, projection, encoded=encoded)
+                yield from self._decode_block(raw, count, parsed, projection, encoded=encoded)
             except _DECODE_ERRORS as error:
                 raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
 
@@ -130,35 +130,36 @@ class Container:
                 raise ratio.exceeded(self.location, what) from None
             raise largest.exceeded(self.location, f"block {number} has more than {largest.value} bytes") from None
 
-
-def _decode_block(
-    raw: bytes, count: int, schema: Any, wanted: Any, *, encoded: bool
-) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """The records of a block, with their bytes if `encoded`. They are read from a window, so that none is larger than
-    MAX_RECORD_BYTES."""
-    start, window = 0, raw[:MAX_RECORD_BYTES]
-    source = io.BytesIO(window)
-    for number in range(count):
-        if not number % _RECORDS_AT_A_TIME:
-            stop_if_caller_left()
-        while True:
-            at, is_last = source.tell(), start + len(window) == len(raw)
-            try:
-                record = fastavro.schemaless_reader(source, schema, wanted)
-                if is_last or source.tell() < len(window):
-                    break
-            except _DECODE_ERRORS:
-                if is_last:
-                    raise
-            # It may go on behind the window.
-            if not at:
-                raise ValueError(f"a record of more than {MAX_RECORD_BYTES} bytes")
-            start += at
-            window = raw[start : start + MAX_RECORD_BYTES]
-            source = io.BytesIO(window)
-        yield record, window[at : source.tell()] if encoded else b""
-    if start + source.tell() != len(raw):
-        raise ValueError(f"{len(raw) - start - source.tell()} bytes are left after {count} records")
+    def _decode_block(
+        self, raw: bytes, count: int, schema: Any, wanted: Any, *, encoded: bool
+    ) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """The records of a block, with their bytes if `encoded`. They are read from a window of one byte more than the
+        largest record has, so that no larger one is decoded."""
+        limit = self.bounds.record_bytes
+        width = limit.value + 1
+        start, window = 0, raw[:width]
+        source = io.BytesIO(window)
+        for number in range(count):
+            if not number % _RECORDS_AT_A_TIME:
+                stop_if_caller_left()
+            while True:
+                at, is_last = source.tell(), start + len(window) == len(raw)
+                try:
+                    record = fastavro.schemaless_reader(source, schema, wanted)
+                    if source.tell() < len(window) or (is_last and source.tell() - at < width):
+                        break
+                except _DECODE_ERRORS:
+                    if is_last:
+                        raise
+                # It may go on behind the window.
+                if not at:
+                    raise limit.exceeded(self.location, f"an entry has more than {limit.value} bytes")
+                start += at
+                window = raw[start : start + width]
+                source = io.BytesIO(window)
+            yield record, window[at : source.tell()] if encoded else b""
+        if start + source.tell() != len(raw):
+            raise ValueError(f"{len(raw) - start - source.tell()} bytes are left after {count} records")
 
 
 def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> Container:
@@ -169,8 +170,8 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> C
         raise CorruptFile(location, "it is not an Avro file")
     header = reader.header()
     sync = reader.take(_SYNC_BYTES, "header")
-    if len(header.get("avro.schema", b"")) > _MAX_SCHEMA_BYTES:
-        raise CorruptFile(location, f"its Avro schema has more than {_MAX_SCHEMA_BYTES} bytes")
+    if len(header.get("avro.schema", b"")) > MAX_SCHEMA_BYTES:
+        raise CorruptFile(location, f"its Avro schema has more than {MAX_SCHEMA_BYTES} bytes")
     try:
         schema = _schema(header["avro.schema"])
         metadata = {key: value.decode("utf-8") for key, value in header.items() if not key.startswith("avro.")}
@@ -233,6 +234,15 @@ def encode_record(parsed: Any, record: Mapping[str, Any]) -> bytes:
     return target.getvalue()
 
 
+def check_record_size(size: int, limit: Limit) -> None:
+    """Raises InvalidInput for a record of so many bytes that readers refuse."""
+    if size > limit.value:
+        raise limit.refused(
+            f"an entry would have {size} bytes, more than {limit.value}",
+            "keep fewer or shorter bounds of columns (`write.metadata.metrics.*`) and shorter partition values",
+        )
+
+
 def _encode(target: io.BytesIO, parsed: Any, record: Mapping[str, Any]) -> None:
     try:
         fastavro.schemaless_writer(target, parsed, record)
@@ -240,36 +250,50 @@ def _encode(target: io.BytesIO, parsed: Any, record: Mapping[str, Any]) -> None:
         raise InvalidInput(f"A record cannot be written as Avro: {error}") from error
 
 
-def compress(codec: str, raw: bytes) -> bytes:
-    """The bytes of a block's records, compressed; codec is `deflate` or `null`."""
+def compress(codec: str, raw: bytes, bounds: FileBounds = DEFAULT_BOUNDS) -> bytes:
+    """The bytes of a block's records, compressed, but no further than a reader with these bounds inflates them; codec
+    is `deflate` or `null`."""
     if codec != "deflate":
         return raw
     # Avro uses raw deflate, without zlib's header and checksum.
     if len(raw) <= _STORED_MAX:
         return struct.pack("<BHH", 1, len(raw), len(raw) ^ 0xFFFF) + raw
-    compressor = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    deflated = _deflated(raw, _DEFLATE_LEVEL)
+    return deflated if len(raw) <= bounds.inflate_ratio.value * len(deflated) else _deflated(raw, 0)
+
+
+def _deflated(raw: bytes, level: int) -> bytes:
+    compressor = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     return compressor.compress(raw) + compressor.flush()
 
 
-def join_blocks(codec: str, blocks: Sequence[AvroBlock]) -> AvroBlock:
-    """Merge blocks into one, with their records in the same order."""
-    largest = DEFAULT_BOUNDS.manifest_bytes.value
-    raw = b"".join(decompress(codec, data, largest) for _, data in blocks)
-    return sum(count for count, _ in blocks), compress(codec, raw)
+def join_blocks(codec: str, blocks: Sequence[AvroBlock], bounds: FileBounds = DEFAULT_BOUNDS) -> AvroBlock:
+    """Merge blocks that we wrote into one, with their records in the same order."""
+    raw = b"".join(decompress(codec, data, _DEFLATE_MOST * len(data)) for _, data in blocks)
+    return sum(count for count, _ in blocks), compress(codec, raw, bounds)
 
 
 class AvroFileWriter:
     """Makes one container file in memory.
 
     schema: the Avro schema for the header, or its JSON. coding_schema: one of the same layout with the field names of
-    the records; it may be parsed already.
+    the records; it may be parsed already. bounds: those of its readers.
     """
 
-    def __init__(self, schema: Any, metadata: Mapping[str, str], *, coding_schema: Any = None, codec: str = "deflate"):
+    def __init__(
+        self,
+        schema: Any,
+        metadata: Mapping[str, str],
+        *,
+        coding_schema: Any = None,
+        codec: str = "deflate",
+        bounds: FileBounds = DEFAULT_BOUNDS,
+    ):
         if codec not in ("deflate", "null"):
             raise InvalidInput(f"Cannot write Avro with codec {codec}; use deflate or null")
         self._parsed = fastavro.parse_schema(schema if coding_schema is None else coding_schema)
         self._codec = codec
+        self._bounds = bounds
         text = schema if isinstance(schema, bytes) else orjson.dumps(schema)
         entries = {"avro.schema": text, "avro.codec": codec.encode()}
         entries |= {key: value.encode("utf-8") for key, value in metadata.items()}
@@ -287,10 +311,12 @@ class AvroFileWriter:
         return self._finished_bytes + self._block.tell()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Append a record. Raises InvalidInput, with the file unchanged, if it does not fit the schema."""
+        """Append a record. Raises InvalidInput, with the file unchanged, if it does not fit the schema, or is larger
+        than readers allow."""
         start = self._block.tell()
         try:
             _encode(self._block, self._parsed, record)
+            check_record_size(self._block.tell() - start, self._bounds.record_bytes)
         except InvalidInput:
             self._block.seek(start)
             self._block.truncate()
@@ -300,7 +326,8 @@ class AvroFileWriter:
             self._flush()
 
     def add_encoded(self, record: bytes) -> None:
-        """Append a record that is encoded already, by the schema of this file."""
+        """Append a record that is encoded already, by the schema of this file. Raises InvalidInput as `add`."""
+        check_record_size(len(record), self._bounds.record_bytes)
         self._block.write(record)
         self._block_count += 1
         if self._block.tell() >= BLOCK_BYTES:
@@ -312,14 +339,20 @@ class AvroFileWriter:
         self._put(block)
 
     def finish(self) -> bytes:
-        """The whole file."""
+        """The whole file. Raises InvalidInput for one that is larger than readers allow."""
         self._flush()
+        largest = self._bounds.manifest_bytes
+        if self._finished_bytes > largest.value:
+            raise largest.refused(
+                f"A manifest or a manifest list would have {self._finished_bytes} bytes, more than {largest.value}",
+                "commit fewer files at once, or call rewrite_manifests() first",
+            )
         return b"".join(self._finished)
 
     def _flush(self) -> None:
         if not self._block_count:
             return
-        self._put((self._block_count, compress(self._codec, self._block.getvalue())))
+        self._put((self._block_count, compress(self._codec, self._block.getvalue(), self._bounds)))
         self._block = io.BytesIO()
         self._block_count = 0
 

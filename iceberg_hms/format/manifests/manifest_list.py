@@ -171,12 +171,19 @@ def encode_list(
     files: Sequence[ManifestFile],
     *,
     carried: EncodedList | None = None,
+    bounds: FileBounds = DEFAULT_BOUNDS,
 ) -> tuple[bytes, EncodedList]:
     """The Avro file of a new snapshot's manifest list, and its content; `assign_numbers` numbers the manifests.
 
-    carried: the parent's list. If `files` ends with it, its encoded records are reused. Raises InvalidInput as
-    `assign_numbers` does, for delete manifests in a v1 table, and for manifests without counts in a v2 or v3 table;
-    UnsupportedFormat for versions other than 1, 2 and 3."""
+    carried: the parent's list. If `files` ends with it, its encoded records are reused. bounds: those of its readers.
+    Raises InvalidInput as `assign_numbers` does, for delete manifests in a v1 table, for manifests without counts in a
+    v2 or v3 table, and for more or larger ones than readers allow; UnsupportedFormat for versions other than 1, 2
+    and 3."""
+    if len(files) > bounds.manifests.value:
+        raise bounds.manifests.refused(
+            f"A manifest list would have {len(files)} manifests, more than {bounds.manifests.value}",
+            "call rewrite_manifests() first",
+        )
     if carried is not None and not _can_carry(carried, format_version, files):
         carried = None
     own = files if carried is None else files[: len(files) - len(carried.files)]
@@ -198,10 +205,10 @@ def encode_list(
     if format_version >= 3:
         metadata["first-row-id"] = str(first_row_id)
     schemas = _schemas(format_version)
-    writer = avro_file.AvroFileWriter(schemas.text, metadata, coding_schema=schemas.parsed)
-    blocks = _blocks([_encoded(format_version, file) for file in numbered])
+    writer = avro_file.AvroFileWriter(schemas.text, metadata, coding_schema=schemas.parsed, bounds=bounds)
+    blocks = _blocks([_within(bounds, _encoded(format_version, file), file) for file in numbered], bounds)
     if carried is not None:
-        blocks = _joined((*blocks, *carried.blocks))
+        blocks = _joined((*blocks, *carried.blocks), bounds)
         numbered = (*numbered, *carried.files)
     for block in blocks:
         writer.add_block(block)
@@ -216,7 +223,17 @@ def _can_carry(carried: EncodedList, format_version: int, files: Sequence[Manife
     )
 
 
-def _blocks(records: Sequence[bytes]) -> tuple[avro_file.AvroBlock, ...]:
+def _within(bounds: FileBounds, record: bytes, file: ManifestFile) -> bytes:
+    """The record of a manifest. Raises InvalidInput for one that is larger than readers allow."""
+    try:
+        avro_file.check_record_size(len(record), bounds.record_bytes)
+    except InvalidInput as error:
+        what = f"Cannot list the manifest {_name(file)}: {error.message}"
+        raise InvalidInput(what, next_step=error.next_step) from error
+    return record
+
+
+def _blocks(records: Sequence[bytes], bounds: FileBounds) -> tuple[avro_file.AvroBlock, ...]:
     """The records in blocks of about BLOCK_BYTES."""
     blocks: list[avro_file.AvroBlock] = []
     waiting: list[bytes] = []
@@ -225,22 +242,26 @@ def _blocks(records: Sequence[bytes]) -> tuple[avro_file.AvroBlock, ...]:
         waiting.append(record)
         size += len(record)
         if size >= avro_file.BLOCK_BYTES or number == len(records):
-            blocks.append((len(waiting), avro_file.compress(_CODEC, b"".join(waiting))))
+            blocks.append((len(waiting), avro_file.compress(_CODEC, b"".join(waiting), bounds)))
             waiting, size = [], 0
     return tuple(blocks)
 
 
-def _joined(blocks: Sequence[avro_file.AvroBlock]) -> tuple[avro_file.AvroBlock, ...]:
+def _joined(blocks: Sequence[avro_file.AvroBlock], bounds: FileBounds) -> tuple[avro_file.AvroBlock, ...]:
     """The same records in fewer blocks. A commit adds a block in front; while it has at least as many records as the
     next one, the two are merged. So a list of n manifests has about log n blocks, and each record is compressed about
-    log n times in all, not once for each commit."""
+    log n times in all, not once for each commit. Blocks of large records stay apart, since readers bound a block."""
     count, merged = blocks[0][0] if blocks else 0, 1
+    size = len(blocks[0][1]) if blocks else 0
     while merged < len(blocks) and blocks[merged][0] <= count < _BLOCK_RECORDS_MAX:
+        size += len(blocks[merged][1])
+        if size > avro_file.BLOCK_BYTES:
+            break
         count += blocks[merged][0]
         merged += 1
     if merged < 2:
         return tuple(blocks)
-    return (avro_file.join_blocks(_CODEC, blocks[:merged]), *blocks[merged:])
+    return (avro_file.join_blocks(_CODEC, blocks[:merged], bounds), *blocks[merged:])
 
 
 @dataclass(frozen=True, slots=True)

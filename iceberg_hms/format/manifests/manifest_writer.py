@@ -16,6 +16,7 @@ import orjson
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 from iceberg_hms.format.manifests.entry_bytes import data_file_record, encode_entry, layout_of, with_row_id
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
@@ -54,9 +55,9 @@ class ManifestWriter:
     """Makes one manifest in memory.
 
     format_version: the table's. snapshot_id: the snapshot that adds it. content: DATA or DELETES, for all entries; the
-    caller gives entries of one kind (`EntryKinds`).
-    Raises UnsupportedFormat for versions other than 1 to 3, InvalidInput for delete manifests in v1 and for specs with
-    an unknown transform (spec: writers must not write with one).
+    caller gives entries of one kind (`EntryKinds`). bounds: those of its readers.
+    Raises UnsupportedFormat for versions other than 1 to 3, InvalidInput for delete manifests in v1, for specs with
+    an unknown transform (spec: writers must not write with one) and for those whose schema no reader would take.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ManifestWriter:
         spec: PartitionSpec,
         snapshot_id: int,
         content: ManifestContent = ManifestContent.DATA,
+        bounds: FileBounds = DEFAULT_BOUNDS,
     ) -> None:
         if format_version == 1 and content != ManifestContent.DATA:
             raise InvalidInput("Cannot store delete files in a v1 table")
@@ -79,6 +81,12 @@ class ManifestWriter:
         self._partition_type = spec.partition_type(schema)
         self._optional_names = {each.name for each in spec.fields if isinstance(each.transform, Void)}
         avro_schema, coding_schema = _schemas(format_version, self._partition_type)
+        if len(avro_schema) > avro_file.MAX_SCHEMA_BYTES:
+            raise InvalidInput(
+                f"The Avro schema of manifests with partition spec {spec.spec_id} would have {len(avro_schema)} bytes, "
+                f"more than {avro_file.MAX_SCHEMA_BYTES}",
+                next_step="give the partition fields shorter names",
+            )
         metadata = {
             "schema": orjson.dumps(schema.raw).decode(),
             "schema-id": str(schema.schema_id),
@@ -89,7 +97,7 @@ class ManifestWriter:
         if format_version >= 2:
             metadata["content"] = content.name.lower()
         self._layout = _layout(format_version, self._partition_type)
-        self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema)
+        self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema, bounds=bounds)
         self._summary = ManifestSummary(self._partition_type)
 
     @property
@@ -104,20 +112,21 @@ class ManifestWriter:
 
     def add(self, entry: ManifestEntry) -> None:
         """Append an entry. Raises InvalidInput, with the manifest unchanged, for content of the other kind, partition
-        values that do not match the spec, and missing sequence numbers."""
+        values that do not match the spec, missing sequence numbers, and an entry that is larger than readers allow."""
         data_file = entry.data_file
         if (data_file.content == FileContent.DATA) != (self._content == ManifestContent.DATA):
             raise InvalidInput(f"{data_file.file_path} does not belong in a {self._content.name.lower()} manifest")
         written = as_written(entry, self._version, self._snapshot_id)
-        record = self._copied(entry, written)
-        if record is not None:
-            self._file.add_encoded(record)
-        else:
-            partition = self._partition(data_file)
-            try:
+        encoded = self._copied(entry, written)
+        partition = {} if encoded is not None else self._partition(data_file)
+        try:
+            if encoded is not None:
+                self._file.add_encoded(encoded)
+            else:
                 self._file.add(_record(written, partition))
-            except InvalidInput as error:
-                raise InvalidInput(f"Cannot write an entry for {data_file.file_path}: {error.message}") from error
+        except InvalidInput as error:
+            what = f"Cannot write an entry for {data_file.file_path}: {error.message}"
+            raise InvalidInput(what, next_step=error.next_step) from error
         self._summary.add(written)
 
     def _copied(self, entry: ManifestEntry, written: ManifestEntry) -> bytes | None:
@@ -139,7 +148,7 @@ class ManifestWriter:
 
     def finish(self, location: str) -> tuple[bytes, ManifestFile]:
         """The Avro file, and its entry for a list, with an unassigned sequence number. `location` is where the caller
-        will write it."""
+        will write it. Raises InvalidInput for one that is larger than readers allow."""
         data = self._file.finish()
         file = self._summary.manifest_file(location, len(data), self._spec.spec_id, self._snapshot_id, self._content)
         return data, file
@@ -159,16 +168,17 @@ class ManifestWriter:
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)
-def _schemas(format_version: int, partition: StructType) -> tuple[Any, Any]:
-    """The schema of a manifest, and one of the same layout with the field names of records, parsed."""
+def _schemas(format_version: int, partition: StructType) -> tuple[bytes, Any]:
+    """The schema of a manifest as JSON, and one of the same layout with the field names of records, parsed."""
     schema = manifest_schemas.manifest_entry(format_version, partition)
-    return schema, avro_file.parse(manifest_schemas.relabel(schema, manifest_schemas.known_fields(schema)))
+    parsed = avro_file.parse(manifest_schemas.relabel(schema, manifest_schemas.known_fields(schema)))
+    return orjson.dumps(schema), parsed
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)
 def _layout(format_version: int, partition: StructType) -> str | None:
     """The layout of the records that can be copied from another manifest; None in version 1."""
-    return None if format_version == 1 else layout_of(orjson.dumps(_schemas(format_version, partition)[0]))
+    return None if format_version == 1 else layout_of(_schemas(format_version, partition)[0])
 
 
 def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> ManifestEntry:
