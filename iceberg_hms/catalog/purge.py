@@ -25,11 +25,10 @@ from iceberg_hms.coordinator.protocol.own_files import (
 )
 from iceberg_hms.errors import IcebergHmsError, MetastoreError, ResourceExhausted
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_properties import GC_ENABLED, is_true
 
 logger = logging.getLogger(__name__)
 
-#: Table property; false: other tables share the data files, so a purge must keep them.
-GC_ENABLED: Final = "gc.enabled"
 #: How long to delete at least before the next search for other tables in the folder: one may have come since the drop.
 SEARCH_AGAIN_SECONDS: Final = 60.0
 
@@ -154,7 +153,7 @@ class Purge:
     def _locations(self, stopped: Callable[[], bool]) -> Iterator[str]:
         metadata = self._metadata
         # As Java reads a boolean: anything but "true" is false.
-        with_data = metadata.properties.get(GC_ENABLED, "true").lower() == "true"
+        with_data = is_true(GC_ENABLED, metadata.properties)
         manifests: dict[str, None] = {}
         for manifest in self._manifests(stopped):
             if manifest.manifest_path not in manifests:

@@ -21,12 +21,13 @@ from typing import Final
 
 from iceberg_hms.changes.known_senders import is_known_sender
 from iceberg_hms.changes.summary import METRICS
+from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
 #: Property of a table or a namespace: which appends may be rebased.
-REBASE_APPENDS: Final = "iceberg-hms.rebase-appends"
+REBASE_APPENDS: Final = table_properties.REBASE_APPENDS.name
 PLAIN, ALL, NONE = "plain", "all", "none"
 
 #: Table properties: if all of them are `snapshot`, no append has anything to validate.

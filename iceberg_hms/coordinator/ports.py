@@ -26,6 +26,7 @@ from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import same_folder
+from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
@@ -37,11 +38,9 @@ TABLE_NAME_MAX: Final = 256
 #: The HMS parameter with the folder that a table owns. Only this project writes it, never for a client's property.
 OWNED_FOLDER: Final = "iceberg-hms.owned-folder"
 #: Table properties that say which lock a table takes. They are read from its row, before its metadata.
-LOCK_MARK: Final = "iceberg-hms.lock"
-#: The operator declares that only one process, of ours, writes to the table.
-EXCLUSIVE: Final = "iceberg-hms.exclusive"
-#: Java's: false says that writers take no lock, and rely on compare-and-swap alone.
-HIVE_LOCK_ENABLED: Final = "engine.hive.lock-enabled"
+LOCK_MARK: Final = table_properties.LOCK.name
+EXCLUSIVE: Final = table_properties.EXCLUSIVE.name
+HIVE_LOCK_ENABLED: Final = table_properties.HIVE_LOCK_ENABLED.name
 
 
 @dataclass(frozen=True, order=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -20,7 +20,7 @@ from iceberg_hms.format.manifests.lineage_columns import (
 )
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping, parse_mapping
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, Type
 
@@ -119,22 +119,7 @@ def mapping_of(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
     text = metadata.properties.get(NAME_MAPPING)
     if text is None:
         return name_mapping(metadata.schema)
-    try:
-        mapping = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"Table property {NAME_MAPPING} is not JSON: {error}") from error
-    _check_mapping(mapping)
-    return cast("Sequence[Mapping[str, Any]]", mapping)
-
-
-def _check_mapping(mapping: object) -> None:
-    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
-        raise InvalidInput(f"Table property {NAME_MAPPING} must be a list of objects")
-    for item in mapping:
-        if not isinstance(item.get("names", []), list):
-            raise InvalidInput(f"Table property {NAME_MAPPING}: names must be a list, found {item['names']!r}")
-        if item.get("fields") is not None:
-            _check_mapping(item["fields"])
+    return parse_mapping(text)
 
 
 def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:

@@ -14,13 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import METRICS_COLUMN_PREFIX, METRICS_DEFAULT, METRICS_MAX_INFERRED
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import PrimitiveType, Type, nested_fields
-
-DEFAULT_MODE = "write.metadata.metrics.default"
-COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
-MAX_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
-MAX_INFERRED_DEFAULT = 100
 
 _log = logging.getLogger(__name__)
 _TRUNCATE = re.compile(r"truncate\((\d{1,9})\)")
@@ -48,15 +44,15 @@ class MetricsConfig:
 
     def __init__(self, metadata: TableMetadata) -> None:
         schema, properties = metadata.schema, metadata.properties
-        configured = properties.get(DEFAULT_MODE)
-        self._default = TRUNCATE_16 if configured is None else _parse(configured, TRUNCATE_16, DEFAULT_MODE)
+        configured = properties.get(METRICS_DEFAULT.name)
+        self._default = TRUNCATE_16 if configured is None else _parse(configured, TRUNCATE_16, METRICS_DEFAULT.name)
         self._modes: dict[int, Mode] = {}
         if configured is None:
             self._infer(schema, properties)
         self._promote_sorted(metadata)
         for key, text in properties.items():
-            if key.startswith(COLUMN_MODE_PREFIX):
-                field = schema.find(key.removeprefix(COLUMN_MODE_PREFIX))
+            if key.startswith(METRICS_COLUMN_PREFIX):
+                field = schema.find(key.removeprefix(METRICS_COLUMN_PREFIX))
                 if field is not None:
                     self._modes[field.id] = _parse(text, self._default, key)
 
@@ -65,7 +61,7 @@ class MetricsConfig:
         return self._modes.get(field_id, self._default)
 
     def _infer(self, schema: Schema, properties: Mapping[str, str]) -> None:
-        limit = _limit(properties.get(MAX_INFERRED))
+        limit = METRICS_MAX_INFERRED.of(properties)
         ids = list(_eligible(schema.as_struct()))
         if len(ids) > limit:
             self._modes = dict.fromkeys(ids[:limit], TRUNCATE_16)
@@ -85,19 +81,6 @@ def _eligible(of: Type) -> Iterator[int]:
     yield from (field.id for field in fields if isinstance(field.type, PrimitiveType))
     for field in fields:
         yield from _eligible(field.type)
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return MAX_INFERRED_DEFAULT
-    try:
-        limit = int(text)
-    except ValueError:
-        limit = -1
-    if limit < 0:
-        _log.warning("Invalid value for %s: %s, falling back to %s", MAX_INFERRED, text, MAX_INFERRED_DEFAULT)
-        return MAX_INFERRED_DEFAULT
-    return limit
 
 
 def _parse(text: str, fallback: Mode, key: str) -> Mode:

@@ -6,7 +6,6 @@ each group of changes an instance of its own, which has the lists that the group
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifests.manifest import (
@@ -39,6 +38,7 @@ from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSum
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import MANIFEST_TARGET_SIZE
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
@@ -50,9 +50,6 @@ _log = logging.getLogger(__name__)
 #: A list that was read, or one that we wrote, with its encoded records.
 CachedList = tuple[ManifestFile, ...] | EncodedList
 
-#: Table property: a manifest that reaches this size, in bytes, is closed and a new one started.
-TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
-TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
 #: Memory of a decoded list entry, measured with four partition fields; for the bound of the cache.
 _BYTES_PER_MANIFEST: Final = 1_200
 #: Memory of a file that is read, in times of its length: its bytes, and a block that is inflated or a list's records.
@@ -293,7 +290,7 @@ class TableManifests:
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot without a list; their list entries are computed from the manifests."""
         contents = self._store.gather(
-            (TARGET_SIZE_DEFAULT, partial(self._store.read, each)) for each in snapshot.manifests
+            (MANIFEST_TARGET_SIZE.default, partial(self._store.read, each)) for each in snapshot.manifests
         )
         return tuple(
             _describe(read.data, location, snapshot.snapshot_id, self._store.bounds)
@@ -331,7 +328,7 @@ class _RollingManifestWriter:
         self._spec = spec
         self._snapshot_id = snapshot_id
         # A manifest may have one entry more than its target.
-        self._target = min(_target_size(metadata), store.bounds.manifest_bytes.value // 2)
+        self._target = min(MANIFEST_TARGET_SIZE.of(metadata.properties), store.bounds.manifest_bytes.value // 2)
         self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
         self._kinds = EntryKinds(spec.partition_type(schema))
         self._open: dict[_Kind, ManifestWriter] = {}
@@ -372,16 +369,6 @@ class _RollingManifestWriter:
         self._store.files.write(location, data)
         self._store.cache_filter(location, file_filters.file_filter(self._live.pop(kind)))
         self._written.append(file)
-
-
-def _target_size(metadata: TableMetadata) -> int:
-    text = metadata.properties.get(TARGET_SIZE)
-    if text is None:
-        return TARGET_SIZE_DEFAULT
-    with contextlib.suppress(ValueError):
-        if int(text) > 0:
-            return int(text)
-    raise InvalidInput(f"Table property {TARGET_SIZE} must be a positive number, but is {text!r}")
 
 
 def _size_of(_location: str, known: CachedList) -> int:

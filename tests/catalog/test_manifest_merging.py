@@ -6,10 +6,12 @@ import pytest
 
 from iceberg_hms.catalog import manifest_merging
 from iceberg_hms.catalog.manifest_merging import ManifestMerging
-from iceberg_hms.changes.operations.manifest_merge import MERGE_ENABLED, MIN_COUNT
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+
+MIN_COUNT = "commit.manifest.min-count-to-merge"
+MERGE_ENABLED = "commit.manifest-merge.enabled"
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 LIMIT = 30

@@ -39,7 +39,7 @@ def test_modes_are_read_for_all_columns_and_for_one(text: str, mode: Mode) -> No
 
 @pytest.mark.parametrize("text", ["truncate(0)", "truncate", "truncate(-1)", "everything", ""])
 def test_an_invalid_mode_is_ignored_with_a_warning_as_in_java(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert config({DEFAULT: text}).mode(1) == TRUNCATE_16
+    assert MetricsConfig(table_for(TWO).replace(properties={DEFAULT: text})).mode(1) == TRUNCATE_16
     assert DEFAULT in caplog.text
 
 
@@ -66,7 +66,7 @@ def test_the_limit_can_be_set() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "many"])
 def test_an_invalid_limit_is_ignored_with_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert config({MAX_INFERRED: text}).mode(1) == TRUNCATE_16
+    assert MetricsConfig(table_for(TWO).replace(properties={MAX_INFERRED: text})).mode(1) == TRUNCATE_16
     assert MAX_INFERRED in caplog.text
 
 

@@ -359,7 +359,7 @@ def test_an_id_of_minus_one_is_none() -> None:
     "mapping", ["not json", "{}", "[1]", '[{"field-id": 1, "names": "id"}]', '[{"names": ["s"], "fields": {}}]']
 )
 def test_a_damaged_name_mapping_is_named(mapping: str) -> None:
-    metadata = table_for(NESTED, properties={NAME_MAPPING: mapping})
+    metadata = table_for(NESTED).replace(properties={NAME_MAPPING: mapping})
     with pytest.raises(InvalidInput, match=NAME_MAPPING):
         match(pa.table({"id": [1]}), metadata)
 

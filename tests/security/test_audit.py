@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from iceberg_hms.catalog.purge import Purge
-from iceberg_hms.changes.operations.manifest_merge import MERGE_ENABLED, MIN_COUNT
 from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
@@ -25,6 +24,9 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.log_lines import TEXT_MAX
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 from tests.security.callers import ByHand, callers
+
+MIN_COUNT = "commit.manifest.min-count-to-merge"
+MERGE_ENABLED = "commit.manifest-merge.enabled"
 
 ORDERS = "/v1/namespaces/sales/tables/orders"
 SCOPES = {"etl": "admin[*]", "reader": "read[*]"}

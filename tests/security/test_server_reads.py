@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.manifest_merge import MIN_COUNT
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest_list import ManifestFile, encode_list
 from iceberg_hms.rest.app import create_app
@@ -15,6 +14,8 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.metastore.runtimes import Counted
 from tests.rest.fakes import SCHEMA, Web
 from tests.security.test_locations import add_snapshot
+
+MIN_COUNT = "commit.manifest.min-count-to-merge"
 
 TABLE = "/v1/namespaces/db/tables/t"
 

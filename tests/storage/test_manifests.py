@@ -253,11 +253,9 @@ def test_manifests_roll_at_the_target_size_and_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "8MB", ""])
-def test_a_target_size_that_is_not_a_number_is_refused(size: str) -> None:
-    files = MemoryFiles()
-    with pytest.raises(InvalidInput, match=r"commit\.manifest\.target-size-bytes"):
-        written(store(files), added(1), **{"commit.manifest.target-size-bytes": size})
-    assert files.locations() == ()
+def test_a_target_size_that_means_nothing_is_the_default(size: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert len(written(store(MemoryFiles()), added(600), **{"commit.manifest.target-size-bytes": size})) == 1
+    assert "commit.manifest.target-size-bytes" in caplog.text
 
 
 def large(path: str, size: int) -> ManifestEntry:

@@ -16,16 +16,13 @@ from iceberg_hms.changes.operations.ref_change import existing_snapshot, same_ta
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-
-#: Table properties with their defaults (Java: TableProperties). Ages are milliseconds.
-MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
-MAX_SNAPSHOT_AGE_DEFAULT: Final = 5 * 24 * 3_600_000
-MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
-MIN_SNAPSHOTS_DEFAULT: Final = 1
-MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
-MAX_REF_AGE_DEFAULT: Final = 2**63 - 1
-#: Whether files of the table may be deleted; false where another table names them too.
-GC_ENABLED: Final = "gc.enabled"
+from iceberg_hms.format.metadata.table_properties import (
+    GC_ENABLED,
+    MAX_REF_AGE,
+    MAX_SNAPSHOT_AGE,
+    MIN_SNAPSHOTS,
+    is_true,
+)
 
 #: `RequirementFailed.name` of the assumption that no ref names a snapshot that is to expire.
 UNREFERENCED: Final = "expire-unreferenced-snapshot"
@@ -151,7 +148,7 @@ class ExpireSnapshots:
     def _is_kept(self, name: str, ref: Ref, base: TableMetadata) -> bool:
         if name == MAIN_BRANCH or not self._by_age:
             return True
-        max_age = _number(base.properties, MAX_REF_AGE, MAX_REF_AGE_DEFAULT)
+        max_age = MAX_REF_AGE.require(base.properties)
         if ref.max_ref_age_ms is not None:
             max_age = ref.max_ref_age_ms
         snapshot = base.snapshot_by_id(ref.snapshot_id)
@@ -175,10 +172,10 @@ class ExpireSnapshots:
         """The snapshots that refs keep, and those beside them that are young enough."""
         oldest = self._older_than_ms
         if oldest is None:
-            oldest = self._now_ms - _number(base.properties, MAX_SNAPSHOT_AGE, MAX_SNAPSHOT_AGE_DEFAULT)
+            oldest = self._now_ms - MAX_SNAPSHOT_AGE.require(base.properties)
         count = self._retain_last
         if count is None:
-            count = _number(base.properties, MIN_SNAPSHOTS, MIN_SNAPSHOTS_DEFAULT)
+            count = MIN_SNAPSHOTS.require(base.properties)
         referenced: set[int] = set()
         for ref in refs:
             yield ref.snapshot_id
@@ -204,18 +201,9 @@ class ExpireSnapshots:
 
 def require_gc(base: TableMetadata) -> None:
     """Raises InvalidInput if `gc.enabled` is anything but true: files of the table may be another table's too."""
-    if base.properties.get(GC_ENABLED, "true").lower() != "true":
+    if not is_true(GC_ENABLED, base.properties):
         raise InvalidInput(
-            f"files of this table must not be deleted: its property {GC_ENABLED} is {base.properties[GC_ENABLED]!r}",
+            f"files of this table must not be deleted: its property {GC_ENABLED.name} is "
+            f"{base.properties[GC_ENABLED.name]!r}",
             next_step="if no other table uses them, set the property to true",
         )
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name)
-    if text is None:
-        return default
-    try:
-        return int(text)
-    except ValueError as error:
-        raise InvalidInput(f"Table property {name} must be a whole number, but is {text!r}") from error

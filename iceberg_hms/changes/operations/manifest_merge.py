@@ -15,18 +15,16 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
-from iceberg_hms.changes.summary import whole_number
-from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import (
+    MANIFEST_MERGE_ENABLED,
+    MANIFEST_MIN_COUNT,
+    MANIFEST_TARGET_SIZE,
+    is_true,
+)
 
-#: Table properties, with Java's names and defaults.
-MERGE_ENABLED: Final = "commit.manifest-merge.enabled"
-MIN_COUNT: Final = "commit.manifest.min-count-to-merge"
-MIN_COUNT_DEFAULT: Final = 100
-TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
-TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
 #: How many manifests of one size class are merged into the next, from the second class on.
 _FANOUT: Final = 10
 #: Bytes of an entry, about, where a list of format version 1 lacks the counts.
@@ -57,8 +55,7 @@ class ManifestMerge:
     ) -> MergedManifests:
         """The list of a snapshot's own manifests and those that it keeps of its parent.
 
-        Raises InvalidInput for a property that is no positive number; StorageError, CorruptFile or MissingFile if a
-        manifest cannot be read or written."""
+        Raises StorageError, CorruptFile or MissingFile if a manifest cannot be read or written."""
         chosen = to_merge(base, own, kept)
         if not chosen:
             written = [each.manifest_path for each in own]
@@ -88,9 +85,11 @@ class ManifestMerge:
 def to_merge(
     base: TableMetadata, own: Sequence[ManifestFile], kept: Sequence[ManifestFile]
 ) -> Sequence[tuple[ManifestFile, ...]]:
-    """The groups of manifests to merge in a snapshot that adds `own` and keeps `kept`, as the table's properties say.
-    Raises InvalidInput for a property that is no positive number."""
-    chosen = _choose(own, kept, min_count(base), target_size(base)) if is_enabled(base) else ()
+    """The groups of manifests to merge in a snapshot that adds `own` and keeps `kept`, by the table's properties."""
+    if not is_enabled(base):
+        return ()
+    least, target = MANIFEST_MIN_COUNT.of(base.properties), MANIFEST_TARGET_SIZE.of(base.properties)
+    chosen = _choose(own, kept, least, target)
     # Manifests of a spec that the table lost cannot be written again.
     return [group for group in chosen if base.spec_by_id(group[0].partition_spec_id) is not None]
 
@@ -103,27 +102,9 @@ def merged_entry(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     return replace(entry, status=EntryStatus.EXISTING)
 
 
-def min_count(base: TableMetadata) -> int:
-    """How many small manifests are merged. Raises InvalidInput."""
-    return _positive(base, MIN_COUNT, MIN_COUNT_DEFAULT)
-
-
-def target_size(base: TableMetadata) -> int:
-    """The size of a manifest that is large enough, in bytes. Raises InvalidInput."""
-    return _positive(base, TARGET_SIZE, TARGET_SIZE_DEFAULT)
-
-
 def is_enabled(base: TableMetadata) -> bool:
     """Whether commits merge manifests."""
-    return base.properties.get(MERGE_ENABLED, "true").lower() == "true"
-
-
-def _positive(base: TableMetadata, name: str, default: int) -> int:
-    text = base.properties.get(name)
-    value = default if text is None else whole_number(text)
-    if value is None or value < 1:
-        raise InvalidInput(f"Table property {name} must be a positive number, but is {text!r}")
-    return value
+    return is_true(MANIFEST_MERGE_ENABLED, base.properties)
 
 
 def _choose(

@@ -11,7 +11,7 @@ from iceberg_hms.changes.operations.metadata_operation import MetadataOperation
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.updates.create import check_commit_properties, check_metrics_columns
+from iceberg_hms.format.updates.create import check_metrics_columns
 from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, RESERVED_PROPERTIES, check_properties
 
 
@@ -40,7 +40,6 @@ class ChangeProperties(MetadataOperation):
         self._changed = dict(changed)
         self._removed = tuple(dict.fromkeys(removed))
         _check_names(self._changed, self._removed)
-        check_commit_properties(self._changed)
         check_properties(self._changed)
         self.validate()
 

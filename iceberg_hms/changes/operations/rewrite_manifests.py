@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.manifest_merge import merged_entry, target_size, to_merge
+from iceberg_hms.changes.operations.manifest_merge import merged_entry, to_merge
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
@@ -25,6 +25,7 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import MANIFEST_TARGET_SIZE
 
 #: How many entries are sorted at once: it bounds the memory, some kilobytes an entry.
 ENTRIES_MAX: Final = 100_000
@@ -90,7 +91,7 @@ class RewriteManifests(SnapshotOperation):
         if self._small_only:
             small = to_merge(state.metadata, (), state.manifests)
             return [self._write(state.metadata, each, manifests) for each in small]
-        base, target = state.metadata, target_size(state.metadata)
+        base, target = state.metadata, MANIFEST_TARGET_SIZE.of(state.metadata.properties)
         groups: dict[tuple[int, int], list[ManifestFile]] = {}
         for each in state.manifests:
             if self._spec_id in (None, each.partition_spec_id) and base.spec_by_id(each.partition_spec_id) is not None:

@@ -10,12 +10,9 @@ from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import DELETE_AFTER_COMMIT, is_true
 
 logger = logging.getLogger(__name__)
-
-
-#: Table property: whether metadata files that fall out of the metadata log are deleted after a commit.
-DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
 class Deleted(NamedTuple):
@@ -45,7 +42,7 @@ def delete_files(files: Files, locations: Iterable[str]) -> Deleted:
 def expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:
     """The metadata files that fell out of the log, if the table's properties ask to delete them (Java's
     CatalogUtil.deleteRemovedMetadataFiles)."""
-    if new.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
+    if not is_true(DELETE_AFTER_COMMIT, new.properties):
         return []
     kept = {entry["metadata-file"] for entry in new.metadata_log}
     return [entry["metadata-file"] for entry in base.metadata_log if entry["metadata-file"] not in kept]

@@ -14,9 +14,10 @@ from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, FileBoun
 from iceberg_hms.format.json_fields import MAX_INT
 from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
+from iceberg_hms.format.metadata.table_properties import METADATA_COMPRESSION
 
 #: Table properties, with Java's names.
-COMPRESSION_CODEC: Final = "write.metadata.compression-codec"
+COMPRESSION_CODEC: Final = METADATA_COMPRESSION.name
 METADATA_PATH: Final = "write.metadata.path"
 
 #: What zlib's objects take for gzip.

@@ -20,14 +20,13 @@ from iceberg_hms.format.metadata.gzip_parts import join_text
 from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.rows import RowBlock, Rows, SnapshotIndex
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
+from iceberg_hms.format.metadata.table_properties import PREVIOUS_VERSIONS_MAX
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED, SortOrder
 from iceberg_hms.memory_budget import HeldMemory
 
 #: Java's `write.metadata.previous-versions-max`, and its default.
-PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
-PREVIOUS_VERSIONS_MAX_DEFAULT: Final = 100
 #: The fields that grow with every commit.
 LONG_LISTS: Final = ("snapshots", "snapshot-log")
 _WHAT = "table metadata"
@@ -342,10 +341,7 @@ class TableMetadata:
         return {order.order_id: order for order in self.sort_orders}
 
     def _previous_versions_max(self) -> int:
-        try:
-            return max(1, int(self.properties[PREVIOUS_VERSIONS_MAX]))
-        except (KeyError, ValueError):
-            return PREVIOUS_VERSIONS_MAX_DEFAULT
+        return max(1, PREVIOUS_VERSIONS_MAX.of(self.properties))
 
 
 #: Cached attribute -> the JSON fields that it is computed from.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import orjson
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.json_fields import shown
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField
@@ -17,6 +21,31 @@ def name_mapping(schema: Schema) -> list[dict[str, Any]]:
     """The name mapping with which readers read files without field ids as this schema: every field by its current name
     (spec: Appendix C, Name Mapping Serialization)."""
     return _mapped(schema.fields)
+
+
+def parse_mapping(text: str) -> list[dict[str, Any]]:
+    """The name mapping in a table's property. Raises InvalidInput for a text that is none."""
+    try:
+        mapping = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _unreadable(f"is not JSON: {error}") from error
+    _check_entries(mapping)
+    return cast("list[dict[str, Any]]", mapping)
+
+
+def _check_entries(mapping: object) -> None:
+    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
+        raise _unreadable("must be a list of objects")
+    for item in mapping:
+        if not isinstance(item.get("names", []), list):
+            raise _unreadable(f": names must be a list, found {shown(item['names'])}")
+        if item.get("fields") is not None:
+            _check_entries(item["fields"])
+
+
+def _unreadable(why: str) -> InvalidInput:
+    step = "set the property to the name mapping of the table's columns, or remove it if all files have field ids"
+    return InvalidInput(f"Table property {NAME_MAPPING} {why}", next_step=step)
 
 
 def evolved_mapping(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import METRICS_COLUMN_PREFIX
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.sort_order import SortOrder
@@ -15,14 +16,6 @@ from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, check_prop
 
 #: Set on every new table unless the caller sets it, as in Java since 1.4: the readers' default is gzip.
 NEW_TABLE_PROPERTIES: Final[Mapping[str, str]] = {"write.parquet.compression-codec": "zstd"}
-
-_METRICS_COLUMN_PREFIX: Final = "write.metadata.metrics.column."
-_COMMIT_PROPERTIES: Final = (
-    "commit.retry.num-retries",
-    "commit.retry.min-wait-ms",
-    "commit.retry.max-wait-ms",
-    "commit.retry.total-timeout-ms",
-)
 
 
 def new_table_metadata(
@@ -49,7 +42,6 @@ def new_table_metadata(
     version = kept.pop(FORMAT_VERSION_PROPERTY, None)
     check_properties(kept)
     check_metrics_columns(kept, schema)
-    check_commit_properties(kept)
     schema.validate()
     fresh = assign_fresh_ids(schema)
     updates = _updates(
@@ -132,16 +124,8 @@ def check_metrics_columns(properties: Mapping[str, str], schema: Schema) -> None
     """Raises InvalidInput for properties of column metrics whose column the schema lacks (Java:
     MetricsConfig.validate)."""
     for key in properties:
-        if key.startswith(_METRICS_COLUMN_PREFIX) and schema.find(key.removeprefix(_METRICS_COLUMN_PREFIX)) is None:
+        if key.startswith(METRICS_COLUMN_PREFIX) and schema.find(key.removeprefix(METRICS_COLUMN_PREFIX)) is None:
             raise InvalidInput(
-                f"Invalid metrics config, could not find column {key.removeprefix(_METRICS_COLUMN_PREFIX)} "
+                f"Invalid metrics config, could not find column {key.removeprefix(METRICS_COLUMN_PREFIX)} "
                 f"from table prop {key} in schema"
             )
-
-
-def check_commit_properties(properties: Mapping[str, str]) -> None:
-    """Raises InvalidInput for properties of commit retries that are no numbers (Java: PropertyUtil)."""
-    for key in _COMMIT_PROPERTIES:
-        value = properties.get(key)
-        if value is not None and not (value.isascii() and value.isdigit()):
-            raise InvalidInput(f"Table property {key} must have a non negative integer value, but is {value!r}")

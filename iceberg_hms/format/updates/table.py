@@ -8,9 +8,9 @@ from typing import Any, Final
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.locations import check_length
+from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.check import ENCRYPTION_KEY_PROPERTY, SUPPORTED_FORMAT_VERSION
-from iceberg_hms.format.metadata.metadata_file import COMPRESSION_CODEC
-from iceberg_hms.format.metadata.table_metadata import PREVIOUS_VERSIONS_MAX, strip_trailing_slash
+from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
 from iceberg_hms.format.updates.draft import MetadataDraft
 
 #: Not kept as a property: as in Java, setting it upgrades the format version.
@@ -64,8 +64,8 @@ def set_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-properties`. `format-version` upgrades the table, as in Java; refuses other reserved names."""
     updates = dict(read.require_str_map(update, "updates", "set-properties"))
     version = updates.pop(FORMAT_VERSION_PROPERTY, None)
-    check_properties(updates)
     known = draft.raw.get("properties") or {}
+    check_properties(updates, known)
     if any(known.get(key) != value for key, value in updates.items()):
         draft.mutable_object("properties").update(updates)
         draft.changed = True
@@ -121,20 +121,18 @@ def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> No
         draft.put("encryption-keys", kept)
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Raises InvalidInput for reserved names and for values with which the next metadata file could not be written,
-    UnsupportedFormat for a property that would encrypt the table."""
+def check_properties(properties: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
+    """Raises InvalidInput for reserved names and for values that a property cannot have, UnsupportedFormat for a
+    property that would encrypt the table.
+
+    known: what the table has. Values that change nothing pass: clients that replace a table send all of them again."""
     reserved = sorted(RESERVED_PROPERTIES & properties.keys())
     if reserved:
         raise InvalidInput(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")
     if ENCRYPTION_KEY_PROPERTY in properties:
         raise UnsupportedFormat(f"Cannot set {ENCRYPTION_KEY_PROPERTY}: encryption")
-    codec = properties.get(COMPRESSION_CODEC, "none")
-    if codec.lower() not in ("none", "gzip"):
-        raise InvalidInput(f"{COMPRESSION_CODEC} must be none or gzip, but is {codec!r}")
-    kept = properties.get(PREVIOUS_VERSIONS_MAX, "1")
-    if not (kept.isascii() and kept.isdigit() and len(kept) <= len(str(read.MAX_INT)) and int(kept) <= read.MAX_INT):
-        raise InvalidInput(f"{PREVIOUS_VERSIONS_MAX} must be a number of at most 31 bits, but is {read.shown(kept)}")
+    before = known or {}
+    table_properties.check({name: value for name, value in properties.items() if before.get(name) != value})
 
 
 def parse_format_version(text: str) -> int:

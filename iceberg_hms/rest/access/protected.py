@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
 from iceberg_hms.changes.updates import removed_field, set_field
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_properties import (
+    EXCLUSIVE,
+    HIVE_LOCK_ENABLED,
+    LOCK,
+    REBASE_APPENDS,
+    TableProperty,
+)
 from iceberg_hms.locking.lock_modes import LockMode
 
-_TRUE, _FALSE = "true", "false"
-#: Property -> what it may be; the first is what its absence means.
-_LOCKING: Final[Mapping[str, tuple[str, ...]]] = {
-    LOCK_MARK: (LockMode.HMS.value, LockMode.ZOOKEEPER.value),
-    EXCLUSIVE: (_FALSE, _TRUE),
-    HIVE_LOCK_ENABLED: (_TRUE, _FALSE),
-}
-_VALUES: Final[Mapping[str, tuple[str, ...]]] = {**_LOCKING, REBASE_APPENDS: (PLAIN, ALL, NONE)}
+_LOCKING: Final = {each.name: each for each in (LOCK, EXCLUSIVE, HIVE_LOCK_ENABLED)}
+_PROTECTED: Final = {**_LOCKING, REBASE_APPENDS.name: REBASE_APPENDS}
 
 #: The actions of updates that name properties of a table.
 _OF_PROPERTIES: Final = ("set-properties", "remove-properties")
@@ -32,21 +30,20 @@ _OF_PROPERTIES: Final = ("set-properties", "remove-properties")
 #: Properties of a namespace whose change needs the admin scope: who owns it, and where its tables go.
 _OF_NAMESPACES: Final = frozenset({"location", "hive.metastore.database.owner", "hive.metastore.database.owner-type"})
 
-#: How much of a refused value an error repeats.
-_SHOWN: Final = 64
-
 
 def marks_of_new_tables(settings: Settings) -> dict[str, str]:
     """What a new table has without a client's doing."""
-    return {LOCK_MARK: LockMode.ZOOKEEPER.value} if settings.lock == LockMode.ZOOKEEPER else {}
+    return {LOCK.name: LockMode.ZOOKEEPER.value} if settings.lock == LockMode.ZOOKEEPER else {}
 
 
 def changed(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[str]:
     """The properties, of those to be set on a table with `current` ones, whose change needs the admin scope.
     Raises InvalidInput for a changed value that means nothing."""
-    found = [key for key in _VALUES if key in properties and not _is_same(key, properties[key], current)]
+    found = [key for key in _PROTECTED if key in properties and not _is_same(key, properties[key], current)]
     for key in found:
-        _check(key, properties[key])
+        value = properties[key]
+        # JSON's true is no text.
+        _PROTECTED[key].check(value if isinstance(value, str) else f"no text: {value!r}")
     return [key for key in found if key in _LOCKING]
 
 
@@ -61,7 +58,7 @@ def touches(updates: Sequence[Mapping[str, Any]]) -> bool:
     # Asked of every commit, and few name properties.
     named = [update for update in updates if update.get("action") in _OF_PROPERTIES]
     return any(key in _names(update) for update in named for key in _LOCKING) or any(
-        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS, PLAIN)) for update in named
+        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS.name, REBASE_APPENDS.default)) for update in named
     )
 
 
@@ -82,7 +79,7 @@ def without_unchanged(updates: Sequence[Mapping[str, Any]], current: Mapping[str
         lacking = {key for key in _LOCKING if key in _removed(update) and key not in current}
         if lacking:
             update = {**update, "removals": [key for key in _removed(update) if key not in lacking]}
-        same = [key for key, value in _set(update).items() if key in _VALUES and _is_same(key, value, current)]
+        same = [key for key, value in _set(update).items() if key in _PROTECTED and _is_same(key, value, current)]
         if same:
             update = {**update, "updates": {key: value for key, value in _set(update).items() if key not in same}}
         kept.append(update)
@@ -92,8 +89,8 @@ def without_unchanged(updates: Sequence[Mapping[str, Any]], current: Mapping[str
 def checked_namespace(properties: Mapping[str, str], removals: Collection[str] = ()) -> list[str]:
     """The properties, of those to be set and removed on a namespace, that need the admin scope. Raises InvalidInput for
     a value that means nothing."""
-    if REBASE_APPENDS in properties:
-        _check(REBASE_APPENDS, properties[REBASE_APPENDS])
+    if REBASE_APPENDS.name in properties:
+        REBASE_APPENDS.check(properties[REBASE_APPENDS.name])
     return sorted(_OF_NAMESPACES & {*properties, *removals})
 
 
@@ -112,16 +109,9 @@ def _names(update: Mapping[str, Any]) -> Collection[Any]:
 
 
 def _is_same(key: str, value: Any, current: Mapping[str, str]) -> bool:
-    default = _VALUES[key][0] if key in _LOCKING else None
+    default = _PROTECTED[key].default if key in _LOCKING else None
     return bool((default if value is None else value) == current.get(key, default))
 
 
-def _is_valid(key: str, value: Any) -> bool:
-    # Java reads truth values in any case.
-    folded = value.lower() if isinstance(value, str) and key in (EXCLUSIVE, HIVE_LOCK_ENABLED) else value
-    return isinstance(folded, str) and folded in _VALUES[key]
-
-
-def _check(key: str, value: Any) -> None:
-    if not _is_valid(key, value):
-        raise InvalidInput(f"{key} is {str(value)[:_SHOWN]!r}, which is not one of {', '.join(_VALUES[key])}")
+def _is_valid(known: TableProperty[str], value: Any) -> bool:
+    return isinstance(value, str) and known.parse(value) is not None

@@ -58,6 +58,20 @@ def test_a_commit_that_changes_nothing_writes_nothing(table: Table) -> None:
     assert table.metadata_location == before
 
 
+def test_a_property_is_never_set_to_what_would_stop_commits(table: Table, catalog: Catalog) -> None:
+    before = table.metadata_location
+    bad = {"commit.manifest.min-count-to-merge": "x"}
+    attempts = [
+        lambda: table.set_properties(bad),
+        lambda: catalog.commit(("logging", "events"), [], [{"action": "set-properties", "updates": bad}]),
+        lambda: catalog.create_table("logging.more", pa.schema([("level", pa.string())]), properties=bad),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match="min-count-to-merge must be a whole number from 1"):
+            attempt()
+    assert table.refresh().metadata_location == before
+
+
 def test_the_location_is_set(table: Table) -> None:
     table.set_location("file:/warehouse/elsewhere")
     assert table.metadata.location == "file:/warehouse/elsewhere"

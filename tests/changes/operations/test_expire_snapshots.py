@@ -144,7 +144,7 @@ def test_a_table_whose_files_are_shared_is_refused(value):
 @pytest.mark.parametrize("name", ["max_snapshot_age_ms", "min_snapshots_to_keep", "max_ref_age_ms"])
 def test_a_malformed_property_is_refused(name):
     base = base_of({"main": 4, "b": 5}, **{name: "five"})
-    with pytest.raises(InvalidInput, match=r"must be a whole number, but is 'five'"):
+    with pytest.raises(InvalidInput, match=r"must be a whole number from .*, but is 'five'"):
         expire(base).check(base)
 
 

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.operations.manifest_merge import MIN_COUNT, ManifestMerge
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
 from tests.changes.operations.test_append import NOW, append, committed, data_file
 from tests.changes.tables import BY_LEVEL, table
+
+MIN_COUNT = "commit.manifest.min-count-to-merge"
 
 
 def merging(version: int = 2, least: int = 3, **changes: Any) -> TableMetadata:
@@ -72,9 +73,17 @@ def test_nothing_is_merged_if_the_table_says_so() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
-def test_a_property_that_is_no_positive_number_is_refused(value: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{MIN_COUNT} must be a positive number"):
-        appended(table(properties={MIN_COUNT: value}), 1, MemoryManifestStore().open())
+def test_an_append_to_a_table_whose_property_means_nothing_merges_by_the_default(
+    value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each commit was refused."""
+    manifests = MemoryManifestStore().open()
+    base = appended(table(properties={MIN_COUNT: value}), 3, manifests)
+    assert len(manifests.list(base.current_snapshot)) == 3  # type: ignore[arg-type]
+    assert (
+        f"{MIN_COUNT} must be a whole number from 1 to 2147483647, but is '{value}'; using the default, 100"
+        in caplog.text
+    )
 
 
 def test_manifests_of_different_specs_are_not_mixed() -> None:

@@ -43,8 +43,9 @@ def test_reserved_names_are_refused(name: str) -> None:
         ({1: "1"}, (), "name of a property is text"),
         ({}, (None,), "name of a property is text"),
         ({"a": "1"}, ("a",), "Cannot remove and update the same key: a"),
-        ({"commit.retry.num-retries": "many"}, (), "commit.retry.num-retries must have a non negative integer"),
+        ({"commit.retry.num-retries": "many"}, (), "commit.retry.num-retries must be a whole number from 0"),
         ({"write.metadata.compression-codec": "zip"}, (), "must be none or gzip"),
+        ({"commit.manifest.min-count-to-merge": "x"}, (), "min-count-to-merge must be a whole number from 1"),
         ({METRICS + "none": "full"}, (), "could not find column none"),
     ],
 )

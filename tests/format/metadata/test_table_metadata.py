@@ -140,7 +140,7 @@ def test_a_circle_of_parents_ends() -> None:
     assert [snapshot.snapshot_id for snapshot in metadata.ancestors(SECOND)] == [SECOND, FIRST]
 
 
-@pytest.mark.parametrize(("property_", "kept"), [("2", 2), ("1", 1), ("0", 1), ("-5", 1), ("many", 100), (None, 100)])
+@pytest.mark.parametrize(("property_", "kept"), [("2", 2), ("1", 1), ("0", 1), ("-5", 100), ("many", 100), (None, 100)])
 def test_the_metadata_log_keeps_the_newest_entries(property_: str | None, kept: int) -> None:
     properties = {} if property_ is None else {"write.metadata.previous-versions-max": property_}
     metadata = documents.metadata(properties=properties)

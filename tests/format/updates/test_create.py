@@ -154,9 +154,10 @@ def test_create_updates_make_the_same_table(version: int) -> None:
         ({"uuid": "x"}, "reserved properties"),
         ({"format-version": "two"}, "format-version must be"),
         ({"write.metadata.metrics.column.nope": "full"}, "could not find column nope"),
-        ({"commit.retry.num-retries": "-1"}, "commit.retry.num-retries must have a non negative integer"),
+        ({"commit.retry.num-retries": "-1"}, "commit.retry.num-retries must be a whole number from 0"),
         ({"write.metadata.compression-codec": "lz77"}, "must be none or gzip"),
-        ({"write.metadata.previous-versions-max": "lots"}, "must be a number"),
+        ({"write.metadata.previous-versions-max": "lots"}, "must be a whole number"),
+        ({"commit.manifest.target-size-bytes": "8 MB"}, "must be a whole number from 1"),
     ],
 )
 def test_invalid_properties_are_refused(properties: dict[str, str], why: str) -> None:

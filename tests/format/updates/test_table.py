@@ -98,6 +98,16 @@ def test_properties_that_prevent_the_next_metadata_file_are_refused(name: str, v
         run(documents.metadata(), {"action": "set-properties", "updates": {name: value}})
 
 
+def test_a_value_that_another_writer_set_may_be_sent_again_but_not_changed_to_another_bad_one() -> None:
+    """A client that replaces a table sends all of its properties."""
+    base = documents.metadata(properties={"commit.manifest.min-count-to-merge": "x"})
+    sent = {"commit.manifest.min-count-to-merge": "x", "a": "1"}
+    after = run(base, {"action": "set-properties", "updates": sent})
+    assert after.properties == sent
+    with pytest.raises(InvalidInput, match="min-count-to-merge must be"):
+        run(after, set_properties(**{"commit.manifest.min-count-to-merge": "y"}))
+
+
 def test_properties_come_and_go() -> None:
     base = documents.metadata()
     after = run(base, set_properties(a="1", b="2"), {"action": "remove-properties", "removals": ["a", "a", "none"]})

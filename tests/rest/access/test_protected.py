@@ -50,6 +50,11 @@ def test_a_value_that_means_nothing_is_refused_unless_it_is_there(value: Any) ->
     assert protected.changed({LOCK: "junk"}, {LOCK: "junk"}) == []
 
 
+def test_a_truth_value_is_no_text() -> None:
+    with pytest.raises(InvalidInput, match="exclusive must be"):
+        protected.changed({"iceberg-hms.exclusive": True}, {})
+
+
 def test_a_server_that_marks_its_tables_expects_the_mark() -> None:
     assert protected.marks_of_new_tables(Settings(zookeeper="zk:2181", lock="zookeeper")) == {LOCK: "zookeeper"}
     assert protected.marks_of_new_tables(Settings()) == {}
