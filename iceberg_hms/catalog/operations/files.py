@@ -47,7 +47,7 @@ class FileOperations(NewFileOperations[Result]):
 
         files: locations of Parquet, ORC or Avro files, whose footers give schema match, counts and, but for Avro,
         bounds; or DataFile records.
-        branch: the branch to add them to; created from main if it does not exist.
+        branch: the branch to add them to; created from main if it does not exist. No other operation creates one.
         summary: further properties of the snapshot.
         idempotency_key: a job's own key; a rerun with the same key finds its first commit and changes nothing. A job is
         what the operation does: its files, added and removed, data and deletes, and its filter (`changes.job`). The key

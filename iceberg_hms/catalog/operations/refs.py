@@ -128,7 +128,7 @@ class RefOperations(Submitter[Result]):
         return self._submit(change, wait_seconds=wait_seconds)
 
     def rename_branch(self, name: str, new_name: str, *, wait_seconds: float | None = None) -> Result:
-        """Give a branch another name, with all commits that it has by then. Writers that still use the old name make a
+        """Give a branch another name, with all commits that it has by then. Appends that still use the old name make a
         new branch of it. Raises RequirementFailed if the new name is taken, InvalidInput for main."""
         change = RenameBranch(name=name, new_name=new_name, **self._known)
         return self._submit(change, wait_seconds=wait_seconds)

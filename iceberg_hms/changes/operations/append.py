@@ -11,6 +11,7 @@ append is refused.
 from __future__ import annotations
 
 import contextlib
+from typing import ClassVar
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
@@ -38,6 +39,8 @@ class Append(SnapshotOperation):
     Raises InvalidInput for summary properties whose values are computed, and for files that carry row ids, since their
     rows are new.
     """
+
+    _creates_branch: ClassVar[bool] = True
 
     def __init__(self, new: NewSnapshot, added: NewDataFiles, *, check_duplicates: bool = True) -> None:
         for each in added.files:

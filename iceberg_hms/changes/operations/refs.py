@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes import updates
@@ -209,6 +209,8 @@ class StartBranch(SnapshotOperation):
     new: that snapshot; its branch is the new one. Assumes that the table has no ref of the name.
     Raises InvalidInput for a name or settings that the branch cannot have.
     """
+
+    _creates_branch: ClassVar[bool] = True
 
     def __init__(self, new: NewSnapshot, retention: Retention) -> None:
         check_name(new.branch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
@@ -29,7 +29,8 @@ class NewSnapshot:
     snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
     table_uuid: of the table that the operation is for; None: whatever table has the name.
     now_ms: the wall clock, in milliseconds.
-    branch: created from main's current snapshot if the table lacks it.
+    branch: an append creates it from main's current snapshot if the table lacks it; all else is refused then, since a
+    mistyped name would leave the rows in the branch that is meant.
     stage_only: whether no ref moves to the snapshot: it is published later (write-audit-publish).
     summary: the caller's own summary properties.
     idempotency_key: kept in the summary. If the branch's history already has the key, the operation adds nothing.
@@ -122,6 +123,9 @@ class SnapshotOperation(ABC):
     Raises InvalidInput for summary properties whose values are computed, and for an empty idempotency key.
     """
 
+    #: Whether the operation creates its branch if the table lacks it.
+    _creates_branch: ClassVar[bool] = False
+
     def __init__(self, new: NewSnapshot) -> None:
         self._new = new
         self._summary = summaries.check_custom(new.summary, new.idempotency_key)
@@ -139,14 +143,21 @@ class SnapshotOperation(ABC):
         return self._new.snapshot_id
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed if the table is gone or is another one, InvalidInput if the branch is a tag, and
-        what the operation itself assumes about the metadata."""
+        """Raises RequirementFailed if the table is gone or is another one, or lacks the branch of an operation that
+        creates none; InvalidInput if the branch is a tag; and what the operation itself assumes about the metadata."""
         base = self._existing(base)
         if self._new.table_uuid is not None:
             requirements.check([requirements.assert_table_uuid(self._new.table_uuid)], base)
         self._check(base)
         branch = self._new.branch
         ref = base.ref(branch)
+        if ref is None and branch != MAIN_BRANCH and not self._creates_branch:
+            raise RequirementFailed(
+                requirements.ASSERT_REF_SNAPSHOT_ID,
+                f"branch {branch} does not exist",
+                expected=updates.BRANCH,
+                next_step=f"the table has {', '.join(sorted(base.raw_refs)) or 'no refs'}; create_branch() makes one",
+            )
         if ref is not None and ref.type != updates.BRANCH:
             raise InvalidInput(f"{branch} is a tag, not a branch. Tags cannot be targets for producing snapshots")
 

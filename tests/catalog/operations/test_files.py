@@ -292,7 +292,40 @@ def test_an_empty_key_is_refused(table, files, key):
         table.append(["file:/in/1.parquet"], idempotency_key=key)
 
 
-def test_a_missing_branch_is_created(table, files):
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda at, on: at.delete("true", branch=on),
+        lambda at, on: at.delete_files(["file:/in/1.parquet"], branch=on),
+        lambda at, on: at.overwrite(["file:/in/2.parquet"], "true", branch=on),
+        lambda at, on: at.replace_partitions(["file:/in/2.parquet"], branch=on),
+        lambda at, on: at.rewrite(["file:/in/1.parquet"], ["file:/in/2.parquet"], branch=on),
+        lambda at, on: at.row_delta(["file:/in/2.parquet"], branch=on),
+        lambda at, on: at.rewrite_manifests(branch=on),
+        lambda at, on: at.delete("true", branch=on, stage_only=True),
+    ],
+)
+def test_a_branch_whose_name_is_mistyped_is_not_created_by_what_removes_rows(table, files, catalog, call):
+    """The rows stayed in the branch that was meant, and the deletion seemed to be done."""
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    table.append(["file:/in/1.parquet"])
+    table.create_branch("audit")
+    before, stored = table.metadata_location, set(files.locations())
+    with pytest.raises(RequirementFailed, match="branch audti does not exist") as refused:
+        call(table, "audti")
+    assert refused.value.next_step == "the table has audit, main; create_branch() makes one"
+    with pytest.raises(RequirementFailed, match="branch audti does not exist"), table.transaction() as tx:
+        call(tx, "audti")
+    assert catalog.load_table("logging.events").metadata_location == before
+    assert set(files.locations()) == stored
+    with table.transaction() as tx:
+        tx.create_branch("audti")
+        call(tx, "audti")
+    assert "audti" in table.refs
+
+
+def test_a_missing_branch_is_created_by_an_append(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/1.parquet"], branch="audit")
     assert table.metadata.ref("audit") is not None
