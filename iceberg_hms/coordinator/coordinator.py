@@ -69,6 +69,8 @@ class Coordinator:
         )
         #: Counts in a memory budget what is read and kept of metadata.
         self.use_memory = self._cache.use_memory
+        #: The metadata in a file that is no longer the table's (`MetadataCache.peek`).
+        self.read_metadata = self._cache.peek
         #: Create, register, rename, drop.
         self.operations = CatalogOperations(ports, self._cache, settings, uuid_lookup)
 

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Final, Literal
 
 from iceberg_hms.catalog.maintenance.deletion import Deletion
-from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles
+from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, logged_earlier
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
 from iceberg_hms.changes.operations.expire_snapshots import require_gc
 from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
@@ -79,12 +79,20 @@ class Prefixes:
 class OrphanFiles:
     """Orphans of one table.
 
-    load: the table as it is now. on_progress: told of listed files, of manifests that were read, and of deleted files.
+    load: the table as it is now. read_metadata: the metadata in a file. on_progress: told of listed files, of
+    manifests that were read, and of deleted files.
     """
 
-    def __init__(self, ports: CommitPorts, load: Callable[[], TableVersion], on_progress: Progress) -> None:
+    def __init__(
+        self,
+        ports: CommitPorts,
+        load: Callable[[], TableVersion],
+        read_metadata: Callable[[str], TableMetadata],
+        on_progress: Progress,
+    ) -> None:
         self._ports = ports
         self._load = load
+        self._read_metadata = read_metadata
         self._on_progress = on_progress
 
     def remove(
@@ -166,8 +174,8 @@ class OrphanFiles:
         mismatched: dict[str, tuple[str, FoundFile]] = {}
 
         def live() -> Iterator[str]:
-            named = ([now.pointer.metadata_location], _beside(now), reached.all_new(now.metadata))
-            for location in chain.from_iterable(named):
+            earlier = logged_earlier(now.metadata, self._read_metadata)
+            for location in chain(_beside(now), earlier, reached.all_new(now.metadata)):
                 key = deletion.identity.key(location)
                 found = deletion.get(location)
                 if found is not None and not equal(found.location, location):
@@ -208,9 +216,11 @@ def _require_same(version: TableVersion, uuid: str | None) -> None:
 
 
 def _beside(now: TableVersion) -> Iterable[str]:
-    """Version hints: no metadata names them."""
-    folders = {now.pointer.metadata_location.rpartition("/")[0], join(now.metadata.location, "metadata")}
-    return [join(folder, VERSION_HINT) for folder in folders]
+    """What no metadata names: what the table's row does, and version hints."""
+    row = now.pointer
+    folders = {row.metadata_location.rpartition("/")[0], join(now.metadata.location, "metadata")}
+    named = [each for each in (row.metadata_location, row.previous_metadata_location) if each is not None]
+    return [*named, *(join(folder, VERSION_HINT) for folder in folders)]
 
 
 def _hidden(metadata: TableMetadata) -> Callable[[str], bool]:

@@ -6,14 +6,14 @@ nothing may be deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from iceberg_hms.catalog.maintenance.reports import FileKind, FoundFile, Progress
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.errors import CorruptFile
+from iceberg_hms.errors import CorruptFile, FileBeyondLimit, MissingFile
 from iceberg_hms.format.manifests.manifest import FileContent
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -105,8 +105,39 @@ def named_by(metadata: TableMetadata) -> Iterator[str]:
             yield snapshot.manifest_list
         yield from snapshot.manifests
     yield from (path for _, path, _ in statistics_of(metadata))
-    for entry in _entries(metadata, "metadata-log"):
-        yield _text(entry, "metadata-log", "metadata-file")
+    yield from _log(metadata)
+
+
+def logged_earlier(metadata: TableMetadata, read: Callable[[str], TableMetadata]) -> Iterator[str]:
+    """The metadata files that fell out of the metadata log, back to the table's first one as far as they are there: the
+    oldest file of each log has a log of its own (Java: ReachableFileUtil.metadataFileLocations). What else these
+    versions lead to is not reachable.
+
+    read: the metadata in a file. Raises what it raises; a file that is gone or damaged is passed over as in Java, for
+    the next one of its log."""
+    found = _log(metadata)
+    known = set(found)
+    while found:
+        earlier = _first_readable(found, read)
+        found = [] if earlier is None else [each for each in _log(earlier) if each not in known]
+        known.update(found)
+        yield from found
+
+
+def _log(metadata: TableMetadata) -> list[str]:
+    return [_text(entry, "metadata-log", "metadata-file") for entry in _entries(metadata, "metadata-log")]
+
+
+def _first_readable(locations: Iterable[str], read: Callable[[str], TableMetadata]) -> TableMetadata | None:
+    for location in locations:
+        try:
+            return read(location)
+        except FileBeyondLimit:
+            # Java may read it.
+            raise
+        except (MissingFile, CorruptFile):
+            continue
+    return None
 
 
 def statistics_of(metadata: TableMetadata) -> Iterator[tuple[int, str, int | None]]:

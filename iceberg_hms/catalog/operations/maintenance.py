@@ -117,7 +117,8 @@ class MaintenanceOperations(Submitter[CommitReport]):
                 next_step="name an earlier time; or, if surely no writer is at work, pass force=True",
             )
         prefixes = Prefixes(prefix_mismatch, equal_schemes or {}, equal_authorities or {})
-        orphans = OrphanFiles(services.ports, self._load_version, on_progress or _tell_nobody)
+        read, tell = services.coordinator.read_metadata, on_progress or _tell_nobody
+        orphans = OrphanFiles(services.ports, self._load_version, read, tell)
         return orphans.remove(self.metadata.uuid, before, location, prefixes, dry_run=dry_run)
 
     def _preview(self, change: ExpireSnapshots, files: ExpiredFiles) -> ExpiryReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from iceberg_hms.catalog.maintenance.orphan_files import OrphanFiles, Prefixes
+from iceberg_hms.catalog.maintenance.reachable_files import logged_earlier
 from iceberg_hms.catalog.maintenance.reports import FileKind
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, RequirementFailed, StorageError
@@ -99,12 +101,77 @@ def test_statistics_version_hints_and_the_metadata_log_are_no_orphans(lab):
     lab.table.set_statistics({**entry, "file-size-in-bytes": 3, "file-footer-size-in-bytes": 1, "blob-metadata": []})
     lab.table.set_properties({"write.metadata.previous-versions-max": "2"})
     age_all(lab)
-    logged = [each["metadata-file"] for each in lab.table.metadata.metadata_log]
-    locations = found(lab)
-    assert len(locations) == 2
-    assert all(each.endswith(".metadata.json") for each in locations)
-    kept = {hint, statistics, *logged, lab.table.metadata_location}
-    assert kept <= set(lab.files.locations())
+    before = lab.files.locations()
+    assert found(lab) == []
+    assert lab.files.locations() == before
+
+
+def metadata_files(lab):
+    return sorted(each for each in lab.files.locations() if each.endswith(".metadata.json"))
+
+
+def test_metadata_files_that_fell_out_of_the_log_stay_as_far_as_older_logs_lead_to_them(lab):
+    """Java keeps them: ReachableFileUtil follows the oldest file of each log."""
+    lab.table.set_properties({"write.metadata.previous-versions-max": "2"})
+    for _ in range(6):
+        lab.append()
+    age_all(lab)
+    made = orphan(lab, "metadata/00003-of-a-refused-commit.metadata.json")
+    all_ = [each for each in metadata_files(lab) if each != made]
+    assert len(all_) == 10
+    assert len(lab.table.metadata.metadata_log) == 2
+    assert found(lab) == [made]
+    assert metadata_files(lab) == all_
+
+    # The chain is cut where the whole of a log is gone; one file that is gone or damaged cuts nothing.
+    lab.files.delete(all_[5])
+    with fresh(lab) as table:
+        assert table.remove_orphan_files().files.locations == []
+    lab.files.write(all_[5], b"{}")
+    lab.files.age(all_[5], 9 * DAY)
+    with fresh(lab) as table:
+        assert table.remove_orphan_files().files.locations == []
+    lab.files.delete(all_[6])
+    with fresh(lab) as table:
+        assert sorted(table.remove_orphan_files(dry_run=True).files.locations) == all_[:5]
+
+
+def test_nothing_is_deleted_while_an_older_log_cannot_be_read(lab):
+    lab.table.set_properties({"write.metadata.previous-versions-max": "1"})
+    lab.append()
+    age_all(lab)
+    made = orphan(lab, "data/x.parquet")
+    oldest = lab.table.metadata.metadata_log[0]["metadata-file"]
+
+    def broken(location):
+        if location == oldest:
+            raise StorageError("the store is down")
+        return lab.catalog.services.coordinator.read_metadata(location)
+
+    orphans = OrphanFiles(
+        lab.catalog.services.ports, lambda: lab.catalog.services.coordinator.load(lab.table.name), broken, print
+    )
+    with pytest.raises(StorageError, match="the store is down"):
+        orphans.remove(None, lab.runtime.now_ms() - DAY, None, Prefixes(), dry_run=False)
+    assert made in lab.files.locations()
+
+
+def test_logs_that_lead_in_a_circle_end(lab):
+    metadata = lab.table.metadata
+    logs = {"a": ["b", "a"], "b": ["a", "c"], "c": []}
+    versions = {name: logged(metadata, *files) for name, files in logs.items()}
+    assert list(logged_earlier(versions["a"], versions.__getitem__)) == ["c"]
+
+
+def logged(metadata, *files):
+    return metadata.replace(**{"metadata-log": [{"timestamp-ms": 1, "metadata-file": each} for each in files]})
+
+
+@contextmanager
+def fresh(lab):
+    """The table in a process whose caches are empty."""
+    with memory_catalog(files=lab.files, pointer=lab.pointer, runtime=lab.runtime) as catalog:
+        yield catalog.load_table("db.t")
 
 
 def test_files_of_all_snapshots_branches_and_tags_stay(lab):
@@ -141,7 +208,8 @@ def test_a_file_that_is_committed_just_before_its_deletion_stays(lab):
             lab.catalog.load_table("db.t").append([file])
         return load(lab.table.name)
 
-    orphans = OrphanFiles(lab.catalog.services.ports, load_and_append, lambda *_: None)
+    read = lab.catalog.services.coordinator.read_metadata
+    orphans = OrphanFiles(lab.catalog.services.ports, load_and_append, read, lambda *_: None)
     now = lab.catalog.services.ports.runtime.now_ms()
     report = orphans.remove(lab.table.metadata.uuid, now - DAY, None, Prefixes(), dry_run=False)
     assert report.files.locations == [other]
