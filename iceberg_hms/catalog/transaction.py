@@ -12,13 +12,14 @@ from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess
-from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.change import Change, StagedChange
+from iceberg_hms.changes.operations.snapshot_operation import SnapshotOperation
 from iceberg_hms.changes.operations.transaction import TransactionChange
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 
@@ -34,7 +35,8 @@ class Transaction(
     Each operation is a step: it is checked at once on what the steps before it left (`metadata`), and writes its
     manifests. Nobody sees anything before the commit. If the table moved meanwhile, all steps are staged again on the
     new state, each with its own assumptions. An exception in the block commits nothing and deletes what the steps
-    wrote.
+    wrote. Where others have expired the state that the caller saw, a step cannot be staged on it, and the commit is the
+    first to check what it assumes of the files.
 
     report: of the commit; None before it, and for a transaction without a step.
     An idempotency key is of one operation with its files, so steps take none.
@@ -106,11 +108,22 @@ class Transaction(
         if change.identity.idempotency_key is not None:
             raise InvalidInput("a step of a transaction takes no idempotency key")
         change.check(self.metadata)
-        staged = change.stage(self.metadata, self._manifests)
+        staged = self._staged(change)
         now_ms = self._access.services.ports.runtime.now_ms()
         self.metadata = apply(self.metadata, staged.updates, now_ms=now_ms)
         self._steps.append(change)
         self._size += size
+
+    def _staged(self, change: Change) -> StagedChange:
+        """The step on what those before it left."""
+        try:
+            return change.stage(self.metadata, self._manifests)
+        except MissingFile:
+            # Others may have expired the state that the caller saw. Later steps are planned on that state all the same:
+            # what the caller has not seen must not count as seen. The commit stages each step on the table as it is.
+            if not isinstance(change, SnapshotOperation):
+                raise
+            return change.stage_unread(self.metadata)
 
     def _open_manifests(self) -> RecordedWrites:
         return self._manifests

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -77,6 +77,78 @@ def test_an_exception_in_the_block_commits_nothing_and_leaves_no_file(table, cat
     assert set(files.locations()) == before
     assert tx.report is None
     assert live(catalog) == []
+
+
+@pytest.fixture(params=[1, 2, 3])
+def expired(request, catalog, files):
+    """A table as a process loaded it before others compacted it and expired its snapshots."""
+    made = catalog.create_table("logging.events", SCHEMA, properties={"format-version": str(request.param)})
+    for name in "abc":
+        files.write(f"file:/in/{name}.parquet", b"0123456789")
+        made.append([data_file(name)])
+    with memory_catalog(files=files, pointer=catalog.services.ports.pointer) as other:
+        old = other.load_table("logging.events")
+        made.append([data_file("theirs")])
+        made.rewrite_manifests()
+        made.expire_snapshots(older_than=2**62, retain_last=1)
+        assert old.current_snapshot.manifest_list not in files.locations()
+        yield old
+
+
+def test_a_transaction_on_a_state_that_others_expired_applies_to_the_table_as_it_is(expired, catalog, files):
+    """It failed with a missing file, though the table is in order."""
+    with expired.transaction() as tx:
+        tx.append([data_file("d")])
+        tx.delete_files([data_file("a"), data_file("d")])
+        tx.append([data_file("e")])
+        tx.create_tag("mine", tx.metadata.current_snapshot.snapshot_id)
+        tx.update_schema().add_column("more", "string").commit()
+        tx.rewrite_manifests()
+    assert live(catalog) == ["b.parquet", "c.parquet", "e.parquet", "theirs.parquet"]
+    found = catalog.load_table("logging.events")
+    assert found.metadata_location == expired.metadata_location
+    assert "not-staged" not in files.read(found.metadata_location).decode()
+    assert found.metadata.ref("mine").snapshot_id in {each.snapshot_id for each in found.ancestors()}
+    for each in files.locations():
+        assert "not-staged" not in each
+
+
+def test_a_step_on_an_expired_state_keeps_its_assumptions(expired, catalog, files):
+    before, stored = catalog.load_table("logging.events").metadata_location, set(files.locations())
+    steps = {
+        "files-exist": lambda tx: tx.delete_files([data_file("none")]),
+        "new-files": lambda tx: tx.append([data_file("theirs")]),
+        "starting-snapshot": lambda tx: tx.overwrite([data_file("x")], "true"),
+        "assert-ref-snapshot-id": lambda tx: tx.remove_branch("main2"),
+    }
+    for name, step in steps.items():
+        with pytest.raises(RequirementFailed) as refused:
+            after_an_append(expired, step)
+        assert refused.value.name == name
+    with pytest.raises(RequirementFailed, match="has moved since the table was read"):
+        after_an_append(expired, lambda tx: tx.rollback_to(tx.metadata.snapshots[0].snapshot_id))
+    assert catalog.load_table("logging.events").metadata_location == before
+    assert set(files.locations()) == stored
+
+
+def after_an_append(table, step):
+    with table.transaction() as tx:
+        tx.append([data_file("d")])
+        step(tx)
+
+
+def test_a_table_whose_own_files_are_missing_is_an_error(catalog, table, files):
+    table.append([data_file("a")])
+    files.delete(table.current_snapshot.manifest_list)
+    with memory_catalog(files=files, pointer=catalog.services.ports.pointer) as other:
+        broken = other.load_table("logging.events")
+        with pytest.raises(MissingFile):
+            after_an_append(broken, lambda _tx: None)
+
+
+def test_manifests_are_rewritten_of_a_state_that_others_expired(expired, catalog):
+    expired.rewrite_manifests()
+    assert len(live(catalog)) == 4
 
 
 def test_a_step_that_fails_at_the_commit_fails_all_and_leaves_no_manifest(table, catalog, files):

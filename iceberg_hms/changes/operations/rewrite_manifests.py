@@ -7,6 +7,7 @@ before are still there, as after appends, the new ones serve again; else it plan
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +22,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotOperation,
 )
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -55,8 +56,9 @@ class RewriteManifests(SnapshotOperation):
         self._rewritten: list[_Rewritten] | None = None
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Write the new manifests before the rewrite is queued."""
-        self._rewritten = self._rewrite(BranchState.read(base, self._new.branch, manifests), manifests)
+        """Write the new manifests before the rewrite is queued; not of an old base whose files have expired."""
+        with contextlib.suppress(MissingFile):
+            self._rewritten = self._rewrite(BranchState.read(base, self._new.branch, manifests), manifests)
 
     @property
     def is_idle(self) -> bool:

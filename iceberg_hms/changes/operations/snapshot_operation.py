@@ -178,10 +178,29 @@ class SnapshotOperation(ABC):
         state = BranchState.read(base, self._new.branch, manifests)
         content = self._content(state, manifests)
         snapshot = numbered_snapshot(base, self._snapshot(state, content), content.manifests, manifests)
-        staged: list[Update] = [*content.updates, updates.add_snapshot(snapshot)]
-        if not self._new.stage_only:
-            staged.append(updates.set_snapshot_ref(self._new.branch, self.snapshot_id, retention=state.ref))
+        staged = [*content.updates, *self._updates_of(snapshot, state.ref)]
         return StagedChange(staged, (*content.written, snapshot["manifest-list"]))
+
+    def stage_unread(self, base: TableMetadata) -> StagedChange:
+        """As `stage`, for a base of which an expiration deleted files: the snapshot names a list that is not there. It
+        serves the steps of a transaction that come after this one, and is never committed: `stage` makes another one of
+        the table as it is."""
+        ref = base.ref(self._new.branch)
+        parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
+        content = SnapshotContent(summaries.APPEND, (), {}, kept=0)
+        snapshot = self._snapshot(BranchState(base, ref, parent, ()), content)
+        snapshot["manifest-list"] = f"{base.location}/metadata/not-staged-{self.snapshot_id}.avro"
+        if base.format_version > 1:
+            snapshot["sequence-number"] = base.next_sequence_number
+        if base.format_version > 2:
+            snapshot |= {"first-row-id": base.next_row_id, "added-rows": 0}
+        return StagedChange(self._updates_of(snapshot, ref))
+
+    def _updates_of(self, snapshot: Mapping[str, Any], ref: Ref | None) -> list[Update]:
+        added: list[Update] = [updates.add_snapshot(snapshot)]
+        if not self._new.stage_only:
+            added.append(updates.set_snapshot_ref(self._new.branch, self.snapshot_id, retention=ref))
+        return added
 
     @abstractmethod
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
