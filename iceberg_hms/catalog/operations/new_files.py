@@ -11,9 +11,12 @@ from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
+from iceberg_hms.coordinator.linked_folders import LinkedFolders
+from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_VERSION, RowLineage, states_lineage
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -81,6 +84,7 @@ class NewFileOperations(Submitter[Result]):
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             sequence_number=sequence_number,
             lineage=lineage,
+            own_keys=_own_keys(data_files, self._access.services.ports.files),
         )
         size = FILE_BYTES * len(data_files) + more_bytes
         return self._submit_operation(make(added), wait_seconds=wait_seconds, size=size)
@@ -168,6 +172,19 @@ def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[G
 def _shown(given: object) -> str:
     """Text, or a class: what callers take for a file, such as a pyarrow table, may be large."""
     return repr(given) if isinstance(given, str) else f"an object of class {type(given).__name__}"
+
+
+def _own_keys(data_files: Iterable[DataFile], files: Files) -> frozenset[str]:
+    """The keys of files by their own paths, where a caller names local ones through a linked folder. Raises
+    InvalidInput for one that is named twice: its rows would be in the table twice."""
+    folders = LinkedFolders(files)
+    known: dict[str, tuple[str, str]] = {}
+    for path in (each.file_path for each in data_files):
+        key = file_key(path)
+        other, other_key = known.setdefault(folders.own_key(key), (path, key))
+        if other_key != key:
+            raise InvalidInput(f"{other} and {path} are one file", next_step="name it once")
+    return frozenset(known)
 
 
 def check_extra_columns(on_extra_columns: str) -> None:

@@ -48,7 +48,7 @@ class Append(SnapshotOperation):
         super().__init__(new)
         self._added = added
         paths = [each.file_path for each in added.files]
-        self._duplicates = DuplicateFiles(added.keys if check_duplicates else frozenset(), paths, new.snapshot_id)
+        self._duplicates = DuplicateFiles(added.known_keys if check_duplicates else frozenset(), paths, new.snapshot_id)
         self._merge = ManifestMerge(new.snapshot_id)
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:

@@ -50,7 +50,9 @@ class DuplicateFiles:
                 next_step="look at the table; delete none of the files",
             )
         there = {file_key(entry.data_file.file_path): entry for entry in found}
-        entries = [there[key] for key in map(file_key, self._paths) if key in there]
+        entries = [there.pop(key) for key in map(file_key, self._paths) if key in there]
+        # What the caller names through a linked folder is there under its own path.
+        entries += there.values()
         named = [f"{each.data_file.file_path} (snapshot {each.snapshot_id})" for each in entries[:_NAMED_MAX]]
         more = [f"and {len(entries) - _NAMED_MAX} more"] if len(entries) > _NAMED_MAX else []
         raise RequirementFailed(

@@ -81,7 +81,7 @@ class FileChanges(SnapshotOperation):
         paths: Sequence[str] = (),
         check_duplicates: bool = True,
     ) -> None:
-        keys = frozenset() if added is None else added.keys
+        keys = frozenset() if added is None else added.known_keys
         super().__init__(new)
         self._filter = filter_
         self._added = added

@@ -48,7 +48,8 @@ class NewDataFiles:
     sequence_number: the files' data sequence number; None: that of the snapshot, as for rows that are new. A rewrite
     states the number that its rows had, so that newer deletes still apply to them.
     lineage: location -> the metadata columns of row lineage that the file carries, where its footer was read; of others
-    the record says what is known.
+    the record says what is known. own_keys: the keys of the same files by their own paths, where local ones are named
+    through linked folders.
 
     Raises InvalidInput for delete files, a file named twice, files of another spec, and as `check_record`.
     """
@@ -64,10 +65,13 @@ class NewDataFiles:
         name_mapping: str | None = None,
         sequence_number: int | None = None,
         lineage: Mapping[str, RowLineage] | None = None,
+        own_keys: frozenset[str] = frozenset(),
     ) -> None:
         self.files = tuple(map(_with_order, data_files))
         #: The keys of the files (`format.locations.file_key`).
         self.keys = _check_files(self.files, specs)
+        #: Under which the table may have them already.
+        self.known_keys = self.keys | own_keys
         self._snapshot_id = snapshot_id
         self._schema_id = schema_id
         self._schema = schema

@@ -16,6 +16,7 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -213,6 +214,36 @@ def test_a_duplicate_file_is_refused_as_path_and_as_record(table, files, spellin
     assert len(entries(table.refresh())) == 1
     table.append([record], check_duplicates=False)
     assert len(entries(table)) == 2
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A table of files on a disk, the folder of its files, and a symbolic link to that folder."""
+    real, link = tmp_path / "real" / "in", tmp_path / "link"
+    real.mkdir(parents=True)
+    link.symlink_to(tmp_path / "real")
+    for number in (1, 2):
+        (real / f"{number}.parquet").write_bytes(parquet(number, "ERROR"))
+    with memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{tmp_path}/w") as catalog:
+        catalog.create_namespace("logging")
+        yield catalog.create_table("logging.events", SCHEMA), f"file:{real}", f"file:{link}/in"
+
+
+def test_a_live_file_is_not_appended_again_through_a_linked_folder(linked):
+    """Its rows were there twice."""
+    table, real, link = linked
+    first = table.append([f"{real}/1.parquet"]).snapshot_ids[0]
+    for add in (table.append, table.replace_partitions):
+        with pytest.raises(RequirementFailed, match=rf"has 1 of the files.*{real}/1.parquet \(snapshot {first}\)"):
+            add([f"{link}/2.parquet", f"{link}/1.parquet"])
+    with pytest.raises(InvalidInput, match=rf"{real}/2.parquet and {link}/2.parquet are one file"):
+        table.append([f"{real}/2.parquet", f"{link}/2.parquet"])
+    with pytest.raises(InvalidInput, match="are one file"):
+        table.overwrite([f"{real}/2.parquet", f"{link}/2.parquet"])
+    assert [each.snapshot_id for each in table.refresh().snapshots()] == [first]
+    table.append([f"{link}/2.parquet"])
+    table.append([f"{link}/1.parquet"], check_duplicates=False)
+    assert len(table.snapshots()) == 3
 
 
 def test_a_file_that_another_writer_appended_meanwhile_is_refused(table, files, catalog):

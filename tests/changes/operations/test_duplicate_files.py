@@ -35,6 +35,14 @@ def test_the_files_and_their_snapshots_are_named() -> None:
     assert caught.value.rests_on == {100, 101}
 
 
+def test_a_file_that_is_there_under_its_own_path_is_named() -> None:
+    manifests = MemoryManifestStore().open()
+    keys = frozenset({file_key("file:/link/a.parquet"), file_key(data_file("a").file_path)})
+    mine = DuplicateFiles(keys, ["file:/link/a.parquet"], 200)
+    with pytest.raises(RequirementFailed, match=r"main has 1 of the files .*/data/a.parquet .snapshot 100"):
+        mine.refuse("main", listed(manifests, "a"), manifests)
+
+
 def test_files_of_its_own_snapshot_say_that_it_was_committed_before() -> None:
     manifests = MemoryManifestStore().open()
     with pytest.raises(CommitStateUnknown, match="was committed to main and has expired"):
