@@ -16,7 +16,6 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -216,36 +215,6 @@ def test_a_duplicate_file_is_refused_as_path_and_as_record(table, files, spellin
     assert len(entries(table)) == 2
 
 
-@pytest.fixture
-def linked(tmp_path):
-    """A table of files on a disk, the folder of its files, and a symbolic link to that folder."""
-    real, link = tmp_path / "real" / "in", tmp_path / "link"
-    real.mkdir(parents=True)
-    link.symlink_to(tmp_path / "real")
-    for number in (1, 2):
-        (real / f"{number}.parquet").write_bytes(parquet(number, "ERROR"))
-    with memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{tmp_path}/w") as catalog:
-        catalog.create_namespace("logging")
-        yield catalog.create_table("logging.events", SCHEMA), f"file:{real}", f"file:{link}/in"
-
-
-def test_a_live_file_is_not_appended_again_through_a_linked_folder(linked):
-    """Its rows were there twice."""
-    table, real, link = linked
-    first = table.append([f"{real}/1.parquet"]).snapshot_ids[0]
-    for add in (table.append, table.replace_partitions):
-        with pytest.raises(RequirementFailed, match=rf"has 1 of the files.*{real}/1.parquet \(snapshot {first}\)"):
-            add([f"{link}/2.parquet", f"{link}/1.parquet"])
-    with pytest.raises(InvalidInput, match=rf"{real}/2.parquet and {link}/2.parquet are one file"):
-        table.append([f"{real}/2.parquet", f"{link}/2.parquet"])
-    with pytest.raises(InvalidInput, match="are one file"):
-        table.overwrite([f"{real}/2.parquet", f"{link}/2.parquet"])
-    assert [each.snapshot_id for each in table.refresh().snapshots()] == [first]
-    table.append([f"{link}/2.parquet"])
-    table.append([f"{link}/1.parquet"], check_duplicates=False)
-    assert len(table.snapshots()) == 3
-
-
 def test_a_file_that_another_writer_appended_meanwhile_is_refused(table, files, catalog):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     other = catalog.load_table("logging.events")
@@ -280,22 +249,6 @@ def test_an_append_reads_old_manifests_before_its_commit(table, files, pointer, 
     assert not any("-m0.avro" in location for location in reads)
 
 
-def test_a_rerun_whose_file_was_deleted_finds_its_first_run(table, files):
-    """Its file may have been compacted, and deleted since. "There is no such file" would say that the job failed."""
-    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
-    assert files.delete("file:/in/1.parquet")
-    again = table.append(["file:///in/1.parquet"], summary={"iceberg-hms.idempotency-key": "load-1"})
-    assert again.already_committed
-    assert again.snapshot_ids == first.snapshot_ids
-    for key in ("load-2", None):
-        with pytest.raises(MissingFile) as caught:
-            table.append(["file:/in/1.parquet"], idempotency_key=key)
-        assert "1.parquet" in str(caught.value)
-    with pytest.raises(RequirementFailed, match="idempotency key load-1"):
-        table.append(["file:/in/none.parquet"], idempotency_key="load-1")
-
-
 def test_an_idempotency_key_of_other_files_is_refused(table, files):
     for number in (1, 2, 3):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
@@ -314,13 +267,6 @@ def test_an_idempotency_key_of_other_files_is_refused(table, files):
     again = table.append(["file:///in/2.parquet", "file:///in/1.parquet"], idempotency_key="load-1")
     assert again.already_committed
     assert again.snapshot_ids == (first,)
-
-
-@pytest.mark.parametrize("key", ["", " "])
-def test_an_empty_key_is_refused(table, files, key):
-    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    with pytest.raises(InvalidInput, match="key is empty"):
-        table.append(["file:/in/1.parquet"], idempotency_key=key)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 
@@ -76,6 +77,29 @@ def test_a_rerun_under_its_key_adds_nothing_even_if_its_files_are_gone(table, fi
     assert (again.snapshot_ids, again.already_committed) == (first.snapshot_ids, True)
     with pytest.raises(MissingFile):
         table.rewrite(["file:/data/one.parquet"], add, idempotency_key="compact-2")
+
+
+def test_a_rerun_whose_file_was_deleted_finds_its_first_run(table, files):
+    """Its file may have been compacted, and deleted since. "There is no such file" would say that the job failed."""
+    files.write("file:/in/1.parquet", parquet(1))
+    first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
+    assert files.delete("file:/in/1.parquet")
+    again = table.append(["file:///in/1.parquet"], summary={"iceberg-hms.idempotency-key": "load-1"})
+    assert again.already_committed
+    assert again.snapshot_ids == first.snapshot_ids
+    for key in ("load-2", None):
+        with pytest.raises(MissingFile) as caught:
+            table.append(["file:/in/1.parquet"], idempotency_key=key)
+        assert "1.parquet" in str(caught.value)
+    with pytest.raises(RequirementFailed, match="idempotency key load-1"):
+        table.append(["file:/in/none.parquet"], idempotency_key="load-1")
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_refused(table, files, key):
+    files.write("file:/in/1.parquet", parquet(1))
+    with pytest.raises(InvalidInput, match="key is empty"):
+        table.append(["file:/in/1.parquet"], idempotency_key=key)
 
 
 def test_a_newer_schema_that_the_files_show_does_not_hide_conflicts(catalog, table, files):
@@ -155,6 +179,36 @@ def test_the_file_of_a_rerun_may_be_gone_since(table, files):
     table.append([record("other-one", size)], idempotency_key="load-1", verify=True)
     files.delete("file:/data/other-one.parquet")
     assert table.append([record("other-one", size)], idempotency_key="load-1", verify=True).already_committed
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A table of files on a disk, the folder of its files, and a symbolic link to that folder."""
+    real, link = tmp_path / "real" / "in", tmp_path / "link"
+    real.mkdir(parents=True)
+    link.symlink_to(tmp_path / "real")
+    for number in (1, 2):
+        (real / f"{number}.parquet").write_bytes(parquet(number))
+    with memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{tmp_path}/w") as catalog:
+        catalog.create_namespace("logging")
+        yield catalog.create_table("logging.events", SCHEMA), f"file:{real}", f"file:{link}/in"
+
+
+def test_a_live_file_is_not_appended_again_through_a_linked_folder(linked):
+    """Its rows were there twice."""
+    table, real, link = linked
+    first = table.append([f"{real}/1.parquet"]).snapshot_ids[0]
+    for add in (table.append, table.replace_partitions):
+        with pytest.raises(RequirementFailed, match=rf"has 1 of the files.*{real}/1.parquet \(snapshot {first}\)"):
+            add([f"{link}/2.parquet", f"{link}/1.parquet"])
+    with pytest.raises(InvalidInput, match=rf"{real}/2.parquet and {link}/2.parquet are one file"):
+        table.append([f"{real}/2.parquet", f"{link}/2.parquet"])
+    with pytest.raises(InvalidInput, match="are one file"):
+        table.overwrite([f"{real}/2.parquet", f"{link}/2.parquet"])
+    assert [each.snapshot_id for each in table.refresh().snapshots()] == [first]
+    table.append([f"{link}/2.parquet"])
+    table.append([f"{link}/1.parquet"], check_duplicates=False)
+    assert len(table.snapshots()) == 3
 
 
 ONE = "file:/data/one.parquet"
