@@ -23,7 +23,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -88,8 +88,8 @@ bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg
 bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table, by what is rebased; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks appenders $(if $(QUICK),--quick)
 
-# Of `make simulate`: how many schedules, the seed of the first (`make fuzz`, `make fuzz-callers` too), and how many
-# processes share them (`make mutants` too).
+# Of `make simulate`: how many schedules, the seed of the first (`make outcomes`, `make fuzz`, `make fuzz-callers` too), and
+# how many processes share them (`make outcomes`, `make mutants` too).
 SCHEDULES := 3000
 SEED := 1
 JOBS := 2
@@ -99,6 +99,9 @@ simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=10
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
 	$(RUN) $(PY) -m simulation.mutants --jobs $(JOBS)
+
+outcomes: setup java  ## random operations on tables of all shapes, which others read as a model says: STEPS=10000 SEED=7 TRIALS=1000
+	$(RUN) $(PY) -m tests.random_operations --steps $(or $(STEPS),10000) --trials $(or $(TRIALS),1000) --seed $(SEED) --jobs $(JOBS) --spark
 
 fuzz: setup  ## right and mutated requests of every kind, each of which must leave the catalog in order: REQUESTS=100000 SEED=7
 	$(RUN) $(PY) -m tests.security.fuzz --requests $(or $(REQUESTS),100000) --seed $(SEED)

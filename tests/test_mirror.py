@@ -24,8 +24,8 @@ OF_THE_PROJECT = {
     "test_glossary.py",
 }
 
-#: Tests by topic, each of many modules: they mirror none. Attacks; and operations that overtake each other.
-TOPICS = ("security/", "outcomes/")
+#: Tests by topic, each of many modules: they mirror none. Attacks; operations that overtake each other; random ones.
+TOPICS = ("security/", "outcomes/", "random_operations/")
 
 #: Modules that hold interfaces and plain records alone: the contract suites of iceberg_hms.testing are their tests.
 INTERFACES = {
