@@ -54,6 +54,8 @@ class RewriteManifests(SnapshotOperation):
         self._spec_id = spec_id
         self._small_only = small_only
         self._rewritten: list[_Rewritten] | None = None
+        #: That of the manifests in `_rewritten`: each format version has a layout of its own.
+        self._format_version: int | None = None
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
         """Write the new manifests before the rewrite is queued; not of an old base whose files have expired."""
@@ -72,7 +74,8 @@ class RewriteManifests(SnapshotOperation):
 
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
         listed = set(state.manifests)
-        if self._rewritten is None or not all(each.old <= listed for each in self._rewritten):
+        is_current = self._format_version == state.metadata.format_version
+        if self._rewritten is None or not is_current or not all(each.old <= listed for each in self._rewritten):
             self._rewritten = self._rewrite(state, manifests)
         gone = frozenset[ManifestFile]().union(*(each.old for each in self._rewritten))
         new = [manifest for each in self._rewritten for manifest in each.new]
@@ -90,6 +93,7 @@ class RewriteManifests(SnapshotOperation):
         )
 
     def _rewrite(self, state: BranchState, manifests: Manifests) -> list[_Rewritten]:
+        self._format_version = state.metadata.format_version
         if self._small_only:
             small = to_merge(state.metadata, (), state.manifests)
             return [self._write(state.metadata, each, manifests) for each in small]

@@ -1,5 +1,6 @@
 """Rewriting manifests, as callers do it."""
 
+import copy
 import re
 
 import pytest
@@ -81,3 +82,17 @@ def test_a_rewrite_that_cannot_read_a_manifest_leaves_none_of_its_own(files, poi
         with pytest.raises(MissingFile, match=re.escape(lost)):
             table.rewrite_manifests()
     assert set(files.locations()) == before
+
+
+def test_an_upgrade_that_overtakes_a_rewrite_leaves_every_file_its_sequence_number(files, pointer):
+    """rewrite: looks ahead on version 1, which has none | another: upgrades | rewrite: as version 2 wants it"""
+    with memory_catalog(files=files, pointer=pointer) as catalog:
+        table = catalog.create_table("logging.events", SCHEMA, properties={"format-version": "1"})
+        for name in "ab":
+            table.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)])
+        stale = copy.copy(table)
+        table.upgrade_format_version(2)
+        stale.rewrite_manifests()
+        manifests = catalog.manifests()
+        entries = list(manifests.entries(manifests.list(stale.current_snapshot)))
+    assert [(each.sequence_number, each.file_sequence_number) for each in entries] == [(0, 0), (0, 0)]
