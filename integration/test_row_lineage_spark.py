@@ -18,7 +18,7 @@ import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, LINEAGE_COLUMNS, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.runtime import ThreadRuntime
@@ -135,7 +135,7 @@ def test_row_ids_are_kept_through_compactions(make: Any) -> None:
     assert rows[1] == ("new", 1, 3)
     assert rows[4] == ("row 4", 4, 2)
     for column in (ROW_ID.name, LAST_UPDATED.name):
-        with pytest.raises(InvalidInput, match=f"has no {column} for 5 of its rows"):
+        with pytest.raises(RequirementFailed, match=f"has no {column} for 5 of its rows"):
             t.table.rewrite(t.files(), [t.write("parquet", without=(column,))[0]])
     with pytest.raises(InvalidInput, match=f"carries values of {ROW_ID.name}"):
         t.table.append([t.write("parquet")[0]])
@@ -204,7 +204,7 @@ def test_rows_from_before_an_upgrade_get_their_ids_by_a_compaction_and_keep_them
     t.table.rewrite(t.files(), [t.write("parquet", without=bare)[0]])
     rows = t.rows()
     assert {row[1] for row in rows.values()} == {0, 1, 2, 3}
-    with pytest.raises(InvalidInput, match="has no _row_id for 4"):
+    with pytest.raises(RequirementFailed, match="has no _row_id for 4"):
         t.table.rewrite(t.files(), [t.write("parquet", without=bare)[0]])
     t.compact("parquet")
     assert t.rows() == rows

@@ -250,10 +250,10 @@ class FileOperations(NewFileOperations[Result]):
         proves it by `null_value_counts` of both ids, as Java's writers count them; else its file is read. Files of a
         table that was upgraded have no row ids until its next snapshot.
         For the rest add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns, verify:
-        as `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, if rows
-        would come back, or if they would get new ids; RequirementFailed if a file is gone (`files-exist`), or if others
-        deleted rows of it by position (`no-new-deletes-for-files`): compact what is there now; or if a live data file
-        would lose deletes (`deletes-kept`)."""
+        as `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if
+        rows would come back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by
+        position (`no-new-deletes-for-files`): compact what is there now; if a live data file would lose deletes
+        (`deletes-kept`), or rows their ids (`row-ids-kept`)."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         replaced, new_deletes = as_files(remove_deletes, DataFile), as_files(add_deletes, DataFile)
         referenced = as_files(referenced_files, str)

@@ -42,12 +42,12 @@ class Rewrite(FileChanges):
     `RewrittenDeletes` says. Deletion vectors of replaced data files go by themselves. referenced: locations of data
     files for whose deletes the caller answers (`DeleteCoverage`).
 
-    Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, for other
-    numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them; and if rows
-    would lose their ids, or the numbers of their last updates (`row_lineage.refuse_lost_row_ids`). Raises
+    Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, and for
+    other numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them. Raises
     RequirementFailed if one of the files is no longer in the branch; if others deleted rows of a data file by position,
     which the new files still have; if it was added after the start; if others gave a data file a deletion vector; if
-    the branch never had a data file of which there are new deletes; or if a data file that stays would lose deletes.
+    the branch never had a data file of which there are new deletes; if a data file that stays would lose deletes; or if
+    rows would lose their ids, or the numbers of their last updates (`row_lineage.refuse_lost_row_ids`).
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import (
     LAST_UPDATED,
     LINEAGE_COLUMNS,
@@ -16,6 +16,9 @@ from iceberg_hms.format.manifests.lineage_columns import (
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
+#: `RequirementFailed.name` of the assumption that a rewrite keeps the ids of its rows, which may have got them since it
+#: was planned.
+ROW_IDS_KEPT: Final = "row-ids-kept"
 _COPY: Final = (
     f"write both columns, {ROW_ID.name} and {LAST_UPDATED.name}, with the values that readers of this table give, and "
     f"with their field ids {ROW_ID.id} and {LAST_UPDATED.id}"
@@ -54,8 +57,8 @@ def refuse_unassigned_values(file: DataFile, lineage: RowLineage, base: TableMet
 def refuse_lost_row_ids(
     removed: Iterable[DataFile], added: Iterable[DataFile], lineage: Callable[[DataFile], RowLineage]
 ) -> None:
-    """Raises InvalidInput if rows that are moved from the removed data files to the added ones would get new ids, or
-    would seem to be updated.
+    """Raises RequirementFailed if rows that are moved from the removed data files to the added ones would get new ids,
+    or would seem to be updated.
 
     removed: with the `first_row_id` that they have in the branch; None where rows have no ids yet: those of a table
     that was upgraded from version 2, until its next snapshot. lineage: the columns that an added file carries. A column
@@ -69,8 +72,11 @@ def refuse_lost_row_ids(
             nulls = file.record_count if carried is None else carried.nulls or 0
             lacking += nulls
             if lacking > without:
-                raise InvalidInput(
+                raise RequirementFailed(
+                    ROW_IDS_KEPT,
                     f"{file.file_path} has no {column.name} for {nulls} of its rows, which have one in the files that "
                     "are replaced",
+                    expected=f"at most {without} rows without",
+                    found=lacking,
                     next_step=f"{_COPY}; if others may get new ids, remove and append the files in one transaction",
                 )

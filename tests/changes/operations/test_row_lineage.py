@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.changes.operations.overwrite import Overwrite
 from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, LINEAGE_COLUMNS, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.updates.apply import apply
@@ -63,8 +63,9 @@ def upgraded() -> StoredTable:
 def test_a_rewrite_without_the_ids_of_its_rows_is_refused(file: DataFile, why: str) -> None:
     stored = StoredTable(3)
     stored.append(100, data_file("a"), data_file("b"))
-    with pytest.raises(InvalidInput, match=why) as caught:
+    with pytest.raises(RequirementFailed, match=why) as caught:
         stored.commit(rewrite(stored, "a", file))
+    assert caught.value.name == "row-ids-kept"
     assert "2147483540 and 2147483539" in str(caught.value.next_step)
     stored.commit(rewrite(stored, "a", moved_file("new")))
     assert stored.live().keys() == {"b", "new"}
@@ -73,7 +74,7 @@ def test_a_rewrite_without_the_ids_of_its_rows_is_refused(file: DataFile, why: s
 def test_each_of_the_new_files_must_carry_them() -> None:
     stored = StoredTable(3)
     stored.append(100, data_file("a"), data_file("b"))
-    with pytest.raises(InvalidInput, match=r"bare.parquet has no _row_id for 5"):
+    with pytest.raises(RequirementFailed, match=r"bare.parquet has no _row_id for 5"):
         stored.commit(rewrite(stored, "ab", moved_file("good", records=15), data_file("bare", records=5)))
 
 
@@ -81,7 +82,7 @@ def test_deleted_rows_leave_no_room_for_rows_without_ids() -> None:
     stored = StoredTable(3)
     stored.append(100, data_file("a"))
     stored.foreign(101, "delete", deletion_vector("a"))
-    with pytest.raises(InvalidInput, match="no _row_id for 2 of"):
+    with pytest.raises(RequirementFailed, match="no _row_id for 2 of"):
         stored.commit(rewrite(stored, "a", carrying("new", row_id=2, records=8)))
     stored.commit(rewrite(stored, "a", moved_file("new", records=8)))
 
@@ -92,7 +93,7 @@ def test_rows_from_before_an_upgrade_have_no_ids_to_keep() -> None:
     stored.commit(rewrite(stored, "a", data_file("c")))
     assert {name: found[3] for name, found in stored.live().items()} == {"c": 0, "b": 10}
     assert stored.metadata.next_row_id == 20
-    with pytest.raises(InvalidInput, match="no _row_id for 10"):
+    with pytest.raises(RequirementFailed, match="no _row_id for 10"):
         stored.commit(rewrite(stored, "c", data_file("d"), snapshot_id=901))
     stored.commit(rewrite(stored, "cb", moved_file("d", records=20), snapshot_id=901))
     assert stored.live()["d"][3] == 20, "no other row had these"
@@ -103,7 +104,7 @@ def test_a_rewrite_that_others_overtook_with_the_ids_is_refused() -> None:
     change = rewrite(stored, "a", data_file("new"))
     change.stage(stored.metadata, stored.store.open())
     stored.append(101, data_file("c"))
-    with pytest.raises(InvalidInput, match=r"new.parquet has no _row_id for 10"):
+    with pytest.raises(RequirementFailed, match=r"new.parquet has no _row_id for 10"):
         stored.commit(change)
 
 
