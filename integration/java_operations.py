@@ -1,4 +1,4 @@
-"""The operations of the table of outcomes by Java's own API, on a table of Hadoop's in a folder.
+"""The operations of the table of outcomes by Java's own API.
 
 Java validates as Spark asks it to for an isolation level (SparkWrite, SparkPositionDeltaWrite of Iceberg 1.11).
 """
@@ -6,18 +6,16 @@ Java validates as Spark asks it to for an isolation level (SparkWrite, SparkPosi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
-
 from iceberg_hms.expressions import as_expression
 from iceberg_hms.expressions.json_form import to_json
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent
-from tests.outcomes.actions import Case
+from iceberg_hms.format.manifests.manifest import DataFile
+from integration.java_tables import JavaTable, JavaTables, name_of_file, refusal
+from tests.outcomes.actions import Case, converted
 from tests.outcomes.rows import Contents
-from tests.outcomes.stage import DELETED, FILES, deletes_of
+from tests.outcomes.stage import FILES, deletes_of, first_deletes, first_file, late_deletes
 
 #: Operations that Java has an equivalent of.
 OPERATIONS: Final = (
@@ -28,69 +26,63 @@ OPERATIONS: Final = (
     "replace_partitions",
     "rewrite",
     "rewrite_deletes",
+    "convert_to_positions",
+    "convert_to_vectors",
     "row_delta_positions",
     "row_delta_equality",
     "row_delta_vectors",
 )
-#: Java's answer to an operation whose assumptions do not hold.
-_REFUSED: Final = "org.apache.iceberg.exceptions.ValidationException"
 
 
-class JavaTables:
-    """Makes tables in a JVM that has Iceberg. jvm: py4j's view of it."""
+class StageTables(JavaTables):
+    """Makes the stage's table, as `tests.outcomes.stage` says. contents: of the files of the last one."""
 
-    def __init__(self, jvm: Any) -> None:
-        self.iceberg, self.java = jvm.org.apache.iceberg, jvm.java
-        self._tables = self.iceberg.hadoop.HadoopTables(jvm.org.apache.hadoop.conf.Configuration())
+    contents: Contents
 
-    def make(self, folder: Path, version: int, *, with_deletes: bool) -> None:
-        """The stage's table, as `tests.outcomes.stage` says."""
-        types = self.iceberg.types.Types
-        columns = self.java.util.ArrayList()
-        kinds = (("id", "LongType"), ("day", "IntegerType"), ("level", "StringType"), ("count", "IntegerType"))
-        for number, (name, kind) in enumerate((*kinds, ("note", "StringType")), 1):
-            columns.add(types.NestedField.optional(number, name, getattr(types, kind).get()))
-        schema = self.iceberg.Schema(columns)
-        spec = self.iceberg.PartitionSpec.builderFor(schema).identity("day").build()
-        properties = self.java.util.HashMap()
-        properties.put("format-version", str(version))
-        self._tables.create(schema, spec, properties, str(folder))
-        table = self.load(folder, with_deletes=with_deletes)
+    def make(self, folder: Path, version: int, kinds: frozenset[str]) -> None:
+        """kinds: of the deletes that it has."""
+        self.contents = Contents()
+        self.create(folder, version, "day")
+        table = self.load_stage(folder, kinds)
         for names, branch in (("Z", "main"), ("AB", "main"), ("CD", "main"), ("E", "audit")):
             table.append_first(names, branch)
 
-    def load(self, folder: Path, *, with_deletes: bool) -> JavaTable:
+    def load_stage(self, folder: Path, kinds: frozenset[str]) -> StageTable:
         """Another object of the table, which others leave behind."""
-        return JavaTable(self, self._tables.load(str(folder)), DELETED if with_deletes else {})
+        return StageTable(self, folder, kinds)
 
 
-class JavaTable:
-    """One object of a table. deleted: name of a file -> its row that is deleted from the beginning."""
+class StageTable(JavaTable):
+    """One object of the stage's table. kinds: of the deletes that it has from the beginning."""
 
-    def __init__(self, tables: JavaTables, table: Any, deleted: Mapping[str, int]) -> None:
-        self.table = table
-        self._iceberg, self._java = tables.iceberg, tables.java
-        self._contents = Contents()
-        self._deleted = deleted
-        self._files = {
-            name: self._contents.data_file(name, day, *rows, *([deleted[name]] if name in deleted else []))
-            for name, (day, rows) in FILES.items()
-        }
+    def __init__(self, tables: StageTables, folder: Path, kinds: frozenset[str]) -> None:
+        super().__init__(tables, tables.object(folder))
+        self._contents = tables.contents
+        self._kinds = kinds
+        self._files = {name: first_file(self._contents, name, kinds) for name in FILES}
 
     def append_first(self, names: str, branch: str) -> None:
         """Append files of the stage, with their deletes."""
         append = self.table.newFastAppend()
         for name in names:
-            append.appendFile(self._data_file(self._files[name]))
+            append.appendFile(self.data_file(self._files[name]))
         if branch != "main":
             self.table.manageSnapshots().createBranch(branch).commit()
         append.toBranch(branch).commit()
-        deleted = [name for name in names if name in self._deleted]
-        if deleted:
-            change = self.table.newRowDelta()
-            for name in deleted:
-                change.addDeletes(self._delete_file(deletes_of(self._contents, name, f"deletes-{name}")))
-            change.commit()
+        self.delete_rows([each for name in names for each in first_deletes(self._contents, name, self._kinds)])
+
+    def rows(self) -> list[int]:
+        """Of main; one that is there twice counts twice. Raises Py4JJavaError if Java cannot plan a scan."""
+        self.table.refresh()
+        found: list[int] = []
+        for task in self.tasks("main"):
+            gone = set[int]().union(*(self._contents.deletes[name_of_file(each)] for each in task.deletes()))
+            found += [row for row in self._contents.rows[name_of_file(task.file())] if row not in gone]
+        return found
+
+    def delete_late(self) -> None:
+        """Commit equality deletes of a row of A."""
+        self.delete_rows([late_deletes(self._contents)])
 
     def commit(self, case: Case) -> str | None:
         """Make an operation, and commit it. Returns why Java refuses it; None if it does not."""
@@ -102,32 +94,10 @@ class JavaTable:
             "replace_partitions": self._replace_partitions,
             "rewrite": self._rewrite,
             "rewrite_deletes": self._rewrite_deletes,
+            "convert_to_positions": self._convert,
+            "convert_to_vectors": self._convert,
         }.get(case.operation, self._row_delta)
-        try:
-            make(case).toBranch(case.branch).commit()
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() != _REFUSED:
-                raise
-            return str(error.java_exception.getMessage())
-        return None
-
-    def planned(self, branch: str) -> dict[str, tuple[str, ...]]:
-        """Name of a live data file -> those of the delete files that apply to it."""
-        self.table.refresh()
-        return {
-            _name(task.file().location()): tuple(sorted(_name(each.location()) for each in task.deletes()))
-            for task in self._tasks(branch)
-        }
-
-    def summary(self, branch: str) -> dict[str, str]:
-        """Of the branch's head, with its operation."""
-        self.table.refresh()
-        snapshot = self.table.snapshot(branch)
-        return {**snapshot.summary(), "operation": snapshot.operation()}
-
-    def _data_file(self, file: DataFile) -> Any:
-        builder = self._iceberg.DataFiles.builder(self.table.spec()).withMetrics(self._metrics(file))
-        return self._located(builder, file).build()
+        return refusal(lambda: make(case).toBranch(case.branch).commit())
 
     def _append(self, case: Case) -> Any:
         return self.table.newFastAppend().appendFile(self._new_file(case))
@@ -137,7 +107,7 @@ class JavaTable:
 
     def _delete_files(self, case: Case) -> Any:
         # By its path py4j would find SnapshotProducer's own deleteFile(String).
-        return self.table.newDelete().deleteFile(self._data_file(self._files[case.target])).validateFilesExist()
+        return self.table.newDelete().deleteFile(self.data_file(self._files[case.target])).validateFilesExist()
 
     def _overwrite(self, case: Case) -> Any:
         rows = self._where(case)
@@ -157,19 +127,26 @@ class JavaTable:
         new = self._contents.data_file(f"rewritten-{case.role}", case.day, *FILES[case.target][1])
         change = self._from_start(self.table.newRewrite(), case)
         change.dataSequenceNumber(self._start(case).sequenceNumber())
-        return change.deleteFile(self._data_file(self._files[case.target])).addFile(self._data_file(new))
+        return change.deleteFile(self.data_file(self._files[case.target])).addFile(self.data_file(new))
 
     def _rewrite_deletes(self, case: Case) -> Any:
         old = deletes_of(self._contents, case.target, f"deletes-{case.target}")
-        new = deletes_of(self._contents, case.target, f"rewritten-deletes-{case.role}")
+        return self._replace_deletes(
+            case, old, deletes_of(self._contents, case.target, f"rewritten-deletes-{case.role}")
+        )
+
+    def _convert(self, case: Case) -> Any:
+        return self._replace_deletes(case, *converted(case, self._contents))
+
+    def _replace_deletes(self, case: Case, old: DataFile, new: DataFile) -> Any:
         [number] = {
             each.dataSequenceNumber()
-            for task in self._tasks(case.branch)
+            for task in self.tasks(case.branch)
             for each in task.deletes()
             if each.location() == old.file_path
         }
         change = self._from_start(self.table.newRewrite(), case)
-        return change.deleteFile(self._delete_file(old)).addFile(self._delete_file(new), number)
+        return change.deleteFile(self.delete_file(old)).addFile(self.delete_file(new), number)
 
     def _row_delta(self, case: Case) -> Any:
         name, ids, contents = f"deletes-{case.role}", case.deleted_ids, self._contents
@@ -180,18 +157,13 @@ class JavaTable:
                 deletes = contents.equality_deletes(name, case.day, *ids)
             case _:
                 deletes = contents.deletion_vector(name, case.day, case.target, *ids)
-        change = self.table.newRowDelta().addRows(self._new_file(case)).addDeletes(self._delete_file(deletes))
+        change = self.table.newRowDelta().addRows(self._new_file(case)).addDeletes(self.delete_file(deletes))
         change = self._from_start(change, case).conflictDetectionFilter(self._where(case))
         if deletes.referenced_data_file is not None:
             change.validateDataFilesExist([deletes.referenced_data_file]).validateDeletedFiles()
         if _is_serializable(case):
             change.validateNoConflictingDataFiles()
         return change.validateNoConflictingDeleteFiles()
-
-    def _tasks(self, branch: str) -> Iterator[Any]:
-        tasks = self.table.newScan().useRef(branch).planFiles().iterator()
-        while tasks.hasNext():
-            yield tasks.next()
 
     def _start(self, case: Case) -> Any:
         return self.table.snapshot(case.branch)
@@ -201,49 +173,13 @@ class JavaTable:
 
     def _where(self, case: Case) -> Any:
         form = json.dumps(to_json(as_expression(case.where[0])))
-        return self._iceberg.expressions.ExpressionParser.fromJson(form, self.table.schema())
+        return self.iceberg.expressions.ExpressionParser.fromJson(form, self.table.schema())
 
     def _new_file(self, case: Case) -> Any:
-        return self._data_file(
+        return self.data_file(
             self._contents.data_file(case.new_name, case.day, *sorted(row for row, _ in case.new_rows))
         )
-
-    def _delete_file(self, file: DataFile) -> Any:
-        builder = self._iceberg.FileMetadata.deleteFileBuilder(self.table.spec())
-        if file.content == FileContent.EQUALITY_DELETES:
-            ids = self._java.lang.reflect.Array.newInstance(self._java.lang.Integer.TYPE, len(file.equality_ids or ()))
-            for place, id_ in enumerate(file.equality_ids or ()):
-                ids[place] = id_
-            builder.ofEqualityDeletes(ids)
-        else:
-            builder.ofPositionDeletes().withReferencedDataFile(file.referenced_data_file)
-        if file.content_offset is not None:
-            builder.withContentOffset(file.content_offset).withContentSizeInBytes(file.content_size_in_bytes)
-        return self._located(builder.withRecordCount(file.record_count), file).build()
-
-    def _located(self, builder: Any, file: DataFile) -> Any:
-        day = file.partition["day"]
-        size = file.file_size_in_bytes
-        located = builder.withPath(file.file_path).withFormat(file.file_format).withFileSizeInBytes(size)
-        return located.withPartitionPath(f"day={day}")
-
-    def _metrics(self, file: DataFile) -> Any:
-        # py4j makes an Integer of each count. Java takes a count that is missing for no nulls.
-        counts = self._java.util.HashMap()
-        bounds = [self._buffers(each or {}) for each in (file.lower_bounds, file.upper_bounds)]
-        rows = self._java.lang.Long.valueOf(str(file.record_count))
-        return self._iceberg.Metrics(rows, None, counts, counts, None, *bounds)
-
-    def _buffers(self, values: Mapping[int, bytes]) -> Any:
-        found = self._java.util.HashMap()
-        for key, value in values.items():
-            found.put(key, self._java.nio.ByteBuffer.wrap(value))
-        return found
 
 
 def _is_serializable(case: Case) -> bool:
     return case.role == "in_flight" and case.cell.isolation == "serializable"
-
-
-def _name(location: str) -> str:
-    return location.rpartition("/")[2].rpartition(".")[0]

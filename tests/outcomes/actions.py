@@ -11,10 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.outcomes.rows import COUNT, FOLDER, ID, Contents
-from tests.outcomes.stage import FILES, SNAPSHOTS, Rows, Stage, copied, deletes_of, rows_in
+from tests.outcomes.stage import (
+    DELETED,
+    FILES,
+    LATE,
+    SNAPSHOTS,
+    Rows,
+    Stage,
+    copied,
+    deletes_of,
+    equality_deletes_of,
+    late_deletes,
+    rows_in,
+)
 from tests.outcomes.table import Cell, read
 
 #: In flight and landed: which file an operation concerns, and its day.
@@ -110,17 +123,28 @@ def _if_another(cell: Cell, another: str, same: str) -> str:
     return another if cell.relation == "another_ref" else same
 
 
-def table_for(cell: Cell) -> tuple[int, bool]:
-    """The format version of the table on which a cell runs, 3 if it can for its row ids; and whether it has deletes."""
+def table_for(cell: Cell) -> tuple[int, frozenset[str]]:
+    """The format version of the table on which a cell runs, 3 if it can for its row ids; and the kinds of deletes that
+    it has."""
     both = {cell.in_flight, cell.landed}
-    is_old = bool(both & {"row_delta_positions", "rewrite_deletes", "upgrade_format_version"})
-    return 2 if is_old else 3, "rewrite_deletes" in both
+    is_old = bool(both & {"row_delta_positions", "rewrite_deletes", "convert_to_positions", "upgrade_format_version"})
+    kinds = {"positions": both & {"rewrite_deletes"}, "equality": both & {"convert_to_positions", "convert_to_vectors"}}
+    return 2 if is_old else 3, frozenset(kind for kind, of in kinds.items() if of)
 
 
 def copied_for(cell: Cell) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
     """A copy of the table on which a cell runs."""
-    version, with_deletes = table_for(cell)
-    return copied(version, with_deletes=with_deletes)
+    return copied(*table_for(cell))
+
+
+def tables_of(cell: Cell, stage: Stage) -> tuple[Table, Table]:
+    """The table objects on which the operation in flight, and the other one, are planned."""
+    first = stage.table()
+    if cell.relation != "unseen_deletes":
+        return first, stage.table()
+    stage.table().row_delta(deletes=[late_deletes(stage.contents)])
+    stage.rows.refs["main"] -= {(LATE, FILES["A"][0])}
+    return (first, stage.table()) if cell.in_flight == "rewrite" else (stage.table(), first)
 
 
 def submit(case: Case, table: Table, stage: Stage) -> None:
@@ -176,6 +200,20 @@ def _rewrite_deletes(case: Case, table: Table, stage: Stage) -> None:
     table.rewrite(remove_deletes=[old], add_deletes=[new], **case.options)
 
 
+def converted(case: Case, contents: Contents) -> tuple[DataFile, DataFile]:
+    """The equality deletes that a conversion replaces, and its positions."""
+    is_late = case.cell.relation == "unseen_deletes"
+    old = late_deletes(contents) if is_late else equality_deletes_of(contents, case.target)
+    make = contents.position_deletes if case.operation == "convert_to_positions" else contents.deletion_vector
+    row = LATE if is_late else DELETED["equality"][case.target]
+    return old, make(f"converted-{case.role}", case.day, case.target, row)
+
+
+def _convert(case: Case, table: Table, stage: Stage) -> None:
+    old, new = converted(case, stage.contents)
+    table.rewrite(remove_deletes=[old], add_deletes=[new], **case.options)
+
+
 def _row_delta(case: Case, table: Table, stage: Stage) -> None:
     name, ids = f"deletes-{case.role}", case.deleted_ids
     contents = stage.contents
@@ -228,7 +266,7 @@ def _update_rows(case: Case, rows: Rows) -> None:
 
 def _nothing(case: Case, rows: Rows) -> None:
     """The rows stay."""
-    if case.operation in ("rewrite_manifests", "rewrite_deletes"):
+    if case.operation in ("rewrite_manifests", "rewrite_deletes", "convert_to_positions", "convert_to_vectors"):
         rows.refs.setdefault(case.branch, rows.refs["main"])
 
 
@@ -377,6 +415,8 @@ _SUBMIT: Final[dict[str, Callable[[Case, Table, Stage], None]]] = {
     "replace_partitions": _replace_partitions,
     "rewrite": _rewrite,
     "rewrite_deletes": _rewrite_deletes,
+    "convert_to_positions": _convert,
+    "convert_to_vectors": _convert,
     "row_delta_positions": _row_delta,
     "row_delta_equality": _row_delta,
     "row_delta_vectors": _row_delta,

@@ -58,10 +58,20 @@ class Contents:
             referenced_data_file=f"{FOLDER}{of}.parquet",
         )
 
-    def equality_deletes(self, name: str, day: int, *ids: int) -> DataFile:
-        """Deletes rows of all earlier files of the partition, by their ids."""
+    def equality_deletes(self, name: str, day: int, *ids: int, bounded: bool = False) -> DataFile:
+        """Deletes rows of all earlier files of the partition, by their ids. bounded: whether the record has their
+        bounds, by which the deletes apply to fewer files."""
         file = self._delete_file(name, day, *ids)
-        return replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=(ID,))
+        file = replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=(ID,))
+        if not bounded:
+            return file
+        return replace(
+            file,
+            value_counts={ID: len(ids)},
+            null_value_counts={ID: 0},
+            lower_bounds={ID: _bound(min(ids), 8)},
+            upper_bounds={ID: _bound(max(ids), 8)},
+        )
 
     def deletion_vector(self, name: str, day: int, of: str, *ids: int) -> DataFile:
         """Deletes rows of the data file `of`."""

@@ -1,8 +1,9 @@
 """The table on which the cells run, and the state of its rows by a model that knows no files.
 
 Main's snapshots: S0 adds Z (day 9), S1 adds A and B (day 1), S2 adds C and D (day 2). Branch `audit` is one append
-after S2, branch `ahead` another one. W is a staged append; so is W2. In a table with deletes A, B and C have one row
-more each, which position deletes of S1 and S2 delete: if they were lost, it would come back.
+after S2, branch `ahead` another one. W is a staged append; so is W2. In a table with position deletes A, B and C have
+one row more each, which these delete in S1 and S2; so they have with equality deletes. If the deletes were lost, the
+row would come back.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ FILES: Final = {
     "W": (4, tuple(range(401, 411))),
     "W2": (6, tuple(range(601, 611))),
 }
-#: Name of a file -> its row that is deleted in a table with deletes.
-DELETED: Final = {"A": 18, "B": 38, "C": 215}
+#: Kind of deletes that a table may have -> name of a file -> its row that they delete.
+DELETED: Final = {"positions": {"A": 18, "B": 38, "C": 215}, "equality": {"A": 19, "B": 39, "C": 216}}
+#: The row of A that equality deletes delete which come later.
+LATE: Final = 5
 #: Name of a snapshot -> the files that it reads.
 SNAPSHOTS: Final = {
     "S0": ("Z",),
@@ -108,8 +111,38 @@ def join_commits() -> None:
 
 
 def deletes_of(contents: Contents, target: str, name: str) -> DataFile:
-    """Position deletes of the row of a file that is deleted in a table with deletes."""
-    return contents.position_deletes(name, FILES[target][0], target, DELETED[target])
+    """Position deletes of the row of a file that is deleted in a table with them."""
+    return contents.position_deletes(name, FILES[target][0], target, DELETED["positions"][target])
+
+
+def equality_deletes_of(contents: Contents, target: str) -> DataFile:
+    """The equality deletes that apply to a file in a table with them."""
+    return contents.equality_deletes(f"equality-{target}", FILES[target][0], DELETED["equality"][target], bounded=True)
+
+
+def late_deletes(contents: Contents) -> DataFile:
+    """Equality deletes of a row of A that come later."""
+    return contents.equality_deletes("equality-late", FILES["A"][0], LATE, bounded=True)
+
+
+def first_file(contents: Contents, name: str, kinds: frozenset[str]) -> DataFile:
+    """A data file as it is in a table with these kinds of deletes."""
+    day, rows = FILES[name]
+    return contents.data_file(name, day, *rows, *(DELETED[kind][name] for kind in sorted(kinds & deleted(name))))
+
+
+def first_deletes(contents: Contents, name: str, kinds: frozenset[str]) -> list[DataFile]:
+    """The delete files of these kinds that a data file has from the beginning."""
+    make = {
+        "positions": lambda: deletes_of(contents, name, f"deletes-{name}"),
+        "equality": lambda: equality_deletes_of(contents, name),
+    }
+    return [make[kind]() for kind in sorted(kinds & deleted(name))]
+
+
+def deleted(name: str) -> frozenset[str]:
+    """The kinds of deletes that a data file may have from the beginning."""
+    return frozenset(kind for kind, rows in DELETED.items() if name in rows)
 
 
 def stage(catalog: Catalog, files: MemoryFiles, ids: dict[str, int], contents: Contents) -> Stage:
@@ -119,11 +152,9 @@ def stage(catalog: Catalog, files: MemoryFiles, ids: dict[str, int], contents: C
     return Stage(catalog, files, contents, Rows(refs), ids)
 
 
-def copied(
-    version: int, *, with_deletes: bool = False
-) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
-    """A fresh copy of the table of this format version, for a catalog and `stage`."""
-    made = _made(version, with_deletes)
+def copied(version: int, kinds: frozenset[str]) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
+    """A fresh copy of the table of this format version, with these kinds of deletes, for a catalog and `stage`."""
+    made = _made(version, kinds)
     files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=("logging",))
     files.write_all(made.files)
     pointer.rows.update(made.rows)  # type: ignore[arg-type]
@@ -131,20 +162,18 @@ def copied(
 
 
 @cache
-def _made(version: int, with_deletes: bool) -> _Made:
+def _made(version: int, kinds: frozenset[str]) -> _Made:
     files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=())
     contents, ids = Contents(), dict[str, int]()
-    extra = DELETED if with_deletes else {}
     with memory_catalog(files=files, pointer=pointer) as catalog:
         catalog.create_namespace("logging")
         properties = {"format-version": str(version)}
         table = catalog.create_table(NAME, SCHEMA, partition_spec=["day"], properties=properties)
 
         def append(snapshot: str, names: str, branch: str = "main", *, staged: bool = False) -> None:
-            rows = {name: (*FILES[name][1], *([extra[name]] if name in extra else [])) for name in names.split()}
-            added = [contents.data_file(name, FILES[name][0], *all_) for name, all_ in rows.items()]
+            added = [first_file(contents, name, kinds) for name in names.split()]
             report = table.append(added, branch=branch, stage_only=staged)
-            deletes = [deletes_of(contents, name, f"deletes-{name}") for name in rows if name in extra]
+            deletes = [each for name in names.split() for each in first_deletes(contents, name, kinds)]
             if deletes:
                 report = table.row_delta(deletes=deletes)
             ids[snapshot] = report.snapshot_ids[0]

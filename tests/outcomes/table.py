@@ -17,6 +17,12 @@ DATA: Final = Path(__file__).parent / "outcomes.toml"
 DOCS: Final = ROOT / "docs" / "outcomes.md"
 BEGIN, END = "<!-- outcomes: begin -->", "<!-- outcomes: end -->"
 ISOLATIONS: Final = ("serializable", "snapshot")
+#: What Java leaves where it replays what we refuse.
+JAVA_LEAVES: Final = {
+    "twice": "Java replays it, and the rows are there twice",
+    "back": "Java replays it, and the deleted row is back",
+    "unreadable": "Java replays it, and can no longer plan a scan",
+}
 KINDS: Final = {
     "data": "Rows and files",
     "evolution": "Schema, layout, properties",
@@ -41,12 +47,12 @@ class Cell:
 @dataclass(frozen=True)
 class Refusal:
     """Why cells are refused. by: the names of the assumptions, one of which the error has. follows: Java's method, or
-    the section of the specification. java_replays: whether Java replays what we refuse."""
+    the section of the specification. java: a key of `JAVA_LEAVES`, where Java replays what we refuse."""
 
     by: tuple[str, ...]
     why: str
     follows: str
-    java_replays: bool = False
+    java: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def _refused(
     """A rule may name a relation that some of its pairs cannot have, not one that none of them has."""
     found: dict[Cell, Refusal] = {}
     for rule in rules:
-        refusal = Refusal(tuple(rule["by"]), rule["why"], rule["follows"], rule.get("java_replays", False))
+        refusal = Refusal(tuple(rule["by"]), rule["why"], rule["follows"], rule.get("java"))
         unused = set(rule["relations"])
         for pair in _pairs(rule):
             levels = ISOLATIONS if operations[pair[0]].get("isolation") else (None,)
@@ -150,7 +156,7 @@ def _section(name: str, operation: Mapping[str, Any], outcomes: Outcomes) -> Ite
         rows.setdefault((", ".join(landed), isolation, refusal), []).append(relation)
     for (landed_names, isolation, refusal), relations in rows.items():
         by = " or ".join(f"`{each}`" for each in refusal.by)
-        follows = f"{refusal.follows}; Java replays it" if refusal.java_replays else refusal.follows
+        follows = refusal.follows if refusal.java is None else f"{refusal.follows}; {JAVA_LEAVES[refusal.java]}"
         cells = (landed_names, ", ".join(relations), isolation, by, refusal.why, follows)
         yield f"| {' | '.join(cells)} |"
 

@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
-from tests.outcomes.actions import cases, copied_for, model, submit
+from tests.outcomes.actions import cases, copied_for, model, submit, tables_of
 from tests.outcomes.stage import stage
 from tests.outcomes.table import Cell, read
 
@@ -20,8 +20,8 @@ def test_an_operation_replays_or_is_refused_by_name(cell: Cell) -> None:
     with memory_catalog(files=files, pointer=pointer) as catalog:
         made = stage(catalog, files, ids, contents)
         in_flight, landed = cases(cell)
-        stale = made.table()
-        submit(landed, made.table(), made)
+        stale, other = tables_of(cell, made)
+        submit(landed, other, made)
         model(landed, made)
         assert made.found() == made.rows.ids(), "the operation that landed did something else"
         before = made.left()

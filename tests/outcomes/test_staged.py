@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
-from tests.outcomes.actions import cases, copied_for, model, submit
+from tests.outcomes.actions import cases, copied_for, model, submit, tables_of
 from tests.outcomes.stage import Stage, stage
 from tests.outcomes.table import Cell, read
 
@@ -47,9 +47,10 @@ CELLS = [
 def test_what_is_staged_is_published_on_main_as_it_is_then_or_refused(made: Stage, cell: Cell) -> None:
     in_flight, landed = cases(cell)
     in_flight = replace(in_flight, wap_id="w")
-    submit(in_flight, made.table(), made)
+    stale, other = tables_of(cell, made)
+    submit(in_flight, stale, made)
     assert made.found() == made.rows.ids(), "it is to be read"
-    submit(landed, made.table(), made)
+    submit(landed, other, made)
     model(landed, made)
     before = made.left()
     if is_refused(cell):
