@@ -9,12 +9,12 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
-from tests.outcomes.stage import SCHEMA
+from tests.outcomes.alone import SCHEMA
 
 #: Java's answer to an operation whose assumptions do not hold.
 _REFUSED: Final = "org.apache.iceberg.exceptions.ValidationException"
 #: By the names of pyarrow.
-_TYPES: Final = {"int64": "Long", "int32": "Integer", "string": "String"}
+_TYPES: Final = {"int64": "Long", "int32": "Integer", "string": "String", "extension<arrow.uuid>": "UUID"}
 
 
 class JavaTables:
@@ -38,9 +38,19 @@ class JavaTables:
         properties.put("format-version", str(version))
         self._tables.create(schema, spec, properties, str(folder))
 
+    def load(self, folder: Path) -> JavaTable:
+        """An object of a table, which others leave behind."""
+        return JavaTable(self, self.object(folder))
+
     def object(self, folder: Path) -> Any:
         """Java's own object of a table."""
         return self._tables.load(str(folder))
+
+    def reader(self, metadata_location: str) -> JavaTable:
+        """A table as this metadata file has it."""
+        io = self.iceberg.hadoop.HadoopFileIO(self._configuration)
+        operations = self.iceberg.StaticTableOperations(metadata_location, io)
+        return JavaTable(self, self.iceberg.BaseTable(operations, metadata_location))
 
 
 class JavaTable:
@@ -49,6 +59,16 @@ class JavaTable:
     def __init__(self, tables: JavaTables, table: Any) -> None:
         self.table = table
         self.iceberg, self._java = tables.iceberg, tables.java
+
+    @property
+    def metadata_location(self) -> str:
+        """Of the object's state."""
+        return str(self.table.operations().current().metadataFileLocation())
+
+    def first_row_ids(self) -> dict[str, int | None]:
+        """Of main's live data files, by their names."""
+        self.table.refresh()
+        return {name_of_file(task.file()): task.file().firstRowId() for task in self.tasks("main")}
 
     def planned(self, branch: str) -> dict[str, tuple[str, ...]]:
         """Name of a live data file -> those of the delete files that apply to it."""

@@ -11,12 +11,17 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.java_operations import OPERATIONS, StageTable, StageTables
+from integration.java_steps import commit_step, plan
+from integration.java_tables import JavaTable, JavaTables
+from tests.outcomes import alone
 from tests.outcomes.actions import cases, copied_for, submit, table_for, tables_of
 from tests.outcomes.rows import name_of, planned
 from tests.outcomes.stage import LATE, stage
-from tests.outcomes.table import Cell, read
+from tests.outcomes.table import Cell, Expected, read
 
 #: What both say of a snapshot; other properties say who wrote it.
 SAID = ("operation", "added-", "deleted-", "removed-", "total-", "changed-")
@@ -94,6 +99,58 @@ def by_us(cell: Cell) -> Iterator[tuple[Any, Table]]:
         submit(landed, other, made)
         submit(in_flight, stale, made)
         yield catalog, made.table()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expected", read().alone, ids=[each.name for each in read().alone])
+def test_java_does_the_same_alone_or_what_the_table_says(spark: Any, tmp_path: Path, expected: Expected) -> None:
+    case = alone.CASES[expected.name]
+    by_java = before_the_last_commit(case, JavaTables(spark._jvm), tmp_path / "table")
+    ids = alone.row_ids(plan(by_java), {})
+    refused = commit_step(by_java, case.steps[-1])
+    if expected.java is None:
+        assert (refused is None) == (expected.by is None), refused
+        with alone.made(case) as (catalog, table):
+            alone.submit_step(case.steps[-1], table)
+            assert alone.plan(catalog, table) == plan(by_java)
+            assert table.current_snapshot is not None
+            assert otherwise("main", table.current_snapshot.summary, by_java.summary("main")) == []
+        return
+    assert refused is None
+    if not case.by_java:
+        with pytest.raises(Py4JJavaError, match="Can't index multiple DVs"):
+            plan(by_java)
+        return
+    left = plan(by_java)
+    assert alone.rows_by(left) == case.by_java
+    assert alone.renumbered(ids, alone.row_ids(left, ids)) == case.renumbered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expected", read().alone, ids=[each.name for each in read().alone])
+def test_on_a_table_that_java_made_java_reads_what_we_left(spark: Any, tmp_path: Path, expected: Expected) -> None:
+    case, tables = alone.CASES[expected.name], JavaTables(spark._jvm)
+    by_java = before_the_last_commit(case, tables, tmp_path / "table")
+    with memory_catalog(files=PyArrowFiles(), warehouse=f"file:{tmp_path}/warehouse") as catalog:
+        catalog.create_namespace("logging")
+        table = catalog.register_table("logging.events", by_java.metadata_location)
+        refused = None
+        try:
+            alone.submit_step(case.steps[-1], table)
+        except (InvalidInput, RequirementFailed) as error:
+            refused = getattr(error, "name", "InvalidInput")
+        assert refused == expected.by
+        assert alone.rows_by(plan(tables.reader(table.refresh().metadata_location))) == case.rows
+
+
+def before_the_last_commit(case: alone.Alone, tables: JavaTables, folder: Path) -> JavaTable:
+    """A table on which Java made all commits but the last."""
+    tables.create(folder, case.version, case.partition)
+    table = tables.load(folder)
+    for step in case.steps[:-1]:
+        assert commit_step(table, step) is None
+    table.table.refresh()
+    return table
 
 
 def otherwise(branch: str, ours: Any, theirs: Any) -> list[str]:

@@ -127,7 +127,7 @@ def _applies(delete: ManifestEntry, data: ManifestEntry) -> bool:
     was, is_ = data.sequence_number or 0, delete.sequence_number or 0
     if of.content == FileContent.EQUALITY_DELETES:
         return was < is_
-    return was <= is_ and of.referenced_data_file == to.file_path
+    return was <= is_ and of.referenced_data_file in (None, to.file_path)
 
 
 def name_of(entry: ManifestEntry) -> str:

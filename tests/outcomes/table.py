@@ -56,13 +56,28 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """An operation that nobody overtakes. name: of its case in `alone.py`. does: what it does to which table. by: the
+    assumption that refuses it, or InvalidInput; None: it is made. java: what Java does instead; None: the same."""
+
+    name: str
+    does: str
+    why: str
+    follows: str
+    by: str | None = None
+    java: str | None = None
+
+
+@dataclass(frozen=True)
 class Outcomes:
-    """operations, relations: as in the data file. refused: the cells that are; all others are replayed."""
+    """operations, relations: as in the data file. refused: the cells that are; all others are replayed. alone: the
+    operations that nobody overtakes."""
 
     operations: Mapping[str, Mapping[str, Any]]
     relations: Mapping[str, str]
     cells: tuple[Cell, ...]
     refused: Mapping[Cell, Refusal]
+    alone: tuple[Expected, ...]
 
 
 @cache
@@ -88,7 +103,8 @@ def read() -> Outcomes:
         for isolation in (ISOLATIONS if operations[pair[0]].get("isolation") else (None,))
         for relation in domain[pair]
     )
-    return Outcomes(operations, relations, cells, _refused(raw["refused"], operations, domain))
+    refused = _refused(raw["refused"], operations, domain)
+    return Outcomes(operations, relations, cells, refused, tuple(Expected(**each) for each in raw["alone"]))
 
 
 def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -130,6 +146,7 @@ def generate(outcomes: Outcomes) -> str:
         for name, operation in outcomes.operations.items():
             if operation["kind"] == kind:
                 lines += _section(name, operation, outcomes)
+    lines += _alone(outcomes)
     lines += ["", "## Relations", "", "| relation | means |", "|---|---|"]
     lines += [f"| {_words(name)} | {means} |" for name, means in outcomes.relations.items()]
     return "\n".join(lines[1:])
@@ -159,6 +176,15 @@ def _section(name: str, operation: Mapping[str, Any], outcomes: Outcomes) -> Ite
         follows = refusal.follows if refusal.java is None else f"{refusal.follows}; {JAVA_LEAVES[refusal.java]}"
         cells = (landed_names, ", ".join(relations), isolation, by, refusal.why, follows)
         yield f"| {' | '.join(cells)} |"
+
+
+def _alone(outcomes: Outcomes) -> Iterator[str]:
+    yield from ("", "## Without others", "")
+    yield "What the operation and the table decide, whatever others commit. Each case is compared with Java's API, too."
+    yield from ("", "| the operation | is | because | follows | Java |", "|---|---|---|---|---|")
+    for each in outcomes.alone:
+        outcome = "made" if each.by is None else f"refused by `{each.by}`"
+        yield f"| {' | '.join((each.does, outcome, each.why, each.follows, each.java or 'the same'))} |"
 
 
 def _words(name: str) -> str:
