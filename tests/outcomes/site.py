@@ -181,6 +181,8 @@ class Site:
                 report = planned.submit(table)
             except QueuedError as queued:
                 found.append((planned, queued.commit))
+            except RequirementFailed as error:
+                self._refused(planned, error)
             else:
                 assert report.snapshot_ids == (), "what is not queued changes nothing"
         return found
@@ -190,15 +192,18 @@ class Site:
         try:
             report = wait()
         except RequirementFailed as error:
-            self.log.append(f"refused by {error.name}: {planned.what}")
-            self.counts["refused"] += 1
-            if not error.proved_failed:
-                raise
+            self._refused(planned, error)
             return False
         self.log.append(f"{planned.what}: {report.snapshot_ids}")
         self.counts["acknowledged"] += 1
         planned.apply(self.refs, report.snapshot_ids)
         return True
+
+    def _refused(self, planned: Planned, error: RequirementFailed) -> None:
+        self.log.append(f"refused by {error.name}: {planned.what}")
+        self.counts["refused"] += 1
+        if not error.proved_failed:
+            raise error
 
     def verify(self) -> None:
         """Compare the table with the model."""
