@@ -440,7 +440,10 @@ def test_the_schemas_are_those_of_pyiceberg(data: st.DataObject) -> None:
             step(ours)
         except InvalidInput:
             continue
-        taken.append(step)
+        field = base.schema.find(".".join(step.path))
+        # To PyIceberg a column is changed, and cannot be deleted, that is given the type that it has.
+        if step.kind != "type" or field is None or field.type != parse_type(step.more):
+            taken.append(step)
     try:
         schema = ours.finish()
     except InvalidInput:
