@@ -35,8 +35,8 @@ OPERATIONS: tuple[Mutant, ...] = (
         "replay-manifests-of-another-state",
         "manifests are rewritten anew if one of the old ones is gone",
         f"{_OPERATIONS}/rewrite_manifests.py",
-        "        if self._rewritten is None or not all(each.old <= listed for each in self._rewritten):\n",
-        "        if self._rewritten is None:\n",
+        "is_current or not all(each.old <= listed for each in self._rewritten):\n",
+        "is_current:\n",
         scenario="users",
     ),
     Mutant(
