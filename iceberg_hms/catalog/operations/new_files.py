@@ -40,7 +40,7 @@ class NewFileOperations(Submitter[Result]):
 
     def _submit_with_files(
         self,
-        files: Iterable[str | DataFile],
+        files: Sequence[str | DataFile],
         new: NewSnapshot,
         make: Callable[[NewDataFiles], SnapshotOperation],
         *,
@@ -54,18 +54,18 @@ class NewFileOperations(Submitter[Result]):
     ) -> Result:
         """Submit an operation that adds files.
 
-        new: made before the files are described, which may take over a newer state: what was committed since the state
-        that the caller saw still conflicts. deletes: the delete files that it adds. verify: whether to look for the
-        files of records. sequence_number: see `NewDataFiles`. moves_rows: whether the table has the rows already, so
-        that it must be known of records too whether their files carry row ids. more_bytes: what the operation holds
-        besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
-        check_extra_columns(on_extra_columns)
-        files = as_files(files, str, DataFile)
+        files: as `as_files` gives them. new: made before the files are described, which may take over a newer state:
+        what was committed since the state that the caller saw still conflicts. deletes: the delete files that it adds.
+        verify: whether to look for the files of records. sequence_number: see `NewDataFiles`. moves_rows: whether the
+        table has the rows already, so that it must be known of records too whether their files carry row ids.
+        more_bytes: what the operation holds besides these files. Raises as the operation; if the files cannot be read,
+        it looks for the job's first run."""
+        _check_extra_columns(on_extra_columns)
         try:
             described = self._described(files, on_extra_columns)
             if verify:
                 self._verify([*(file for file in files if isinstance(file, DataFile)), *deletes])
-            lineage = carried_lineage(described)
+            lineage = _carried_lineage(described)
             if moves_rows:
                 lineage.update(self._unstated_lineage(files))
         except IcebergHmsError as error:
@@ -148,7 +148,7 @@ class NewFileOperations(Submitter[Result]):
         return found
 
 
-def carried_lineage(described: Mapping[str, DescribedFile]) -> dict[str, RowLineage]:
+def _carried_lineage(described: Mapping[str, DescribedFile]) -> dict[str, RowLineage]:
     """Location -> the metadata columns of row lineage, for the files that carry any."""
     return {location: each.lineage for location, each in described.items() if each.lineage}
 
@@ -187,7 +187,7 @@ def _own_keys(data_files: Iterable[DataFile], files: Files) -> frozenset[str]:
     return frozenset(known)
 
 
-def check_extra_columns(on_extra_columns: str) -> None:
+def _check_extra_columns(on_extra_columns: str) -> None:
     """Raises InvalidInput for what is neither "refuse" nor "ignore"."""
     if on_extra_columns not in ("refuse", "ignore"):
         raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
