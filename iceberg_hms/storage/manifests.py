@@ -34,7 +34,7 @@ from iceberg_hms.format.manifests.manifest_list import (
     leading_added_manifests,
     read_list,
 )
-from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSummary, ManifestWriter
+from iceberg_hms.format.manifests.manifest_writer import EntryKind, EntryKinds, ManifestSummary, ManifestWriter
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -312,10 +312,6 @@ def _describe(data: bytes, location: str, snapshot_id: int, bounds: FileBounds) 
     return replace(file, sequence_number=0, min_sequence_number=0)
 
 
-#: As `EntryKinds` makes it.
-_Kind = tuple[ManifestContent, tuple[int, ...]]
-
-
 class _RollingManifestWriter:
     """Writes entries to manifests; starts a new one at the target size; separates kinds of entries."""
 
@@ -331,8 +327,8 @@ class _RollingManifestWriter:
         self._target = min(MANIFEST_TARGET_SIZE.of(metadata.properties), store.bounds.manifest_bytes.value // 2)
         self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
         self._kinds = EntryKinds(spec.partition_type(schema))
-        self._open: dict[_Kind, ManifestWriter] = {}
-        self._live: dict[_Kind, list[str]] = {}
+        self._open: dict[EntryKind, ManifestWriter] = {}
+        self._live: dict[EntryKind, list[str]] = {}
         self._locations: list[str] = []
         self._written: list[ManifestFile] = []
 
@@ -362,7 +358,7 @@ class _RollingManifestWriter:
             except IcebergHmsError as error:
                 _log.warning("could not delete manifest %s, which no table references: %s", location, error)
 
-    def _write(self, kind: _Kind) -> None:
+    def _write(self, kind: EntryKind) -> None:
         location = f"{self._prefix}{len(self._locations)}.avro"
         data, file = self._open.pop(kind).finish(location)
         self._locations.append(location)

@@ -17,7 +17,7 @@ from iceberg_hms.format.manifests.manifest_list import (
     assign_numbers,
     leading_added_manifests,
 )
-from iceberg_hms.format.manifests.manifest_writer import EntryKinds, ManifestSummary, as_written
+from iceberg_hms.format.manifests.manifest_writer import EntryKind, EntryKinds, ManifestSummary, as_written
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -96,7 +96,7 @@ class MemoryManifests:
         version = metadata.format_version
         names = {each.name for each in spec.fields}
         kinds = EntryKinds(spec.partition_type(schema))
-        stored: dict[tuple[ManifestContent, tuple[int, ...]], list[ManifestEntry]] = {}
+        stored: dict[EntryKind, list[ManifestEntry]] = {}
         for entry in entries:
             if set(entry.data_file.partition) != names:
                 raise InvalidInput(f"{entry.data_file.file_path} has other partition values than spec {spec.spec_id}")

@@ -33,6 +33,10 @@ _SCHEMAS_MAX: Final = 256
 _STATUSES: Final = frozenset(EntryStatus)
 
 
+#: What entries have in common that may share a manifest: their content, and the signs of the UUIDs of their partition.
+EntryKind = tuple[ManifestContent, tuple[int, ...]]
+
+
 class EntryKinds:
     """Which entries may share a manifest: data files or delete files, and partitions of UUIDs that all readers order
     alike (`format.schema.uuid_order`). Without that the manifest's partition bounds would mislead some of them, and
@@ -45,8 +49,8 @@ class EntryKinds:
         fields = partition_type.fields
         self._uuids = tuple(each.name for each in fields if values.kind_of(each.type) == uuid_order.KIND)
 
-    def of(self, data_file: DataFile) -> tuple[ManifestContent, tuple[int, ...]]:
-        """What two entries have in common that may share a manifest; it sorts."""
+    def of(self, data_file: DataFile) -> EntryKind:
+        """The kind of a file's entry; kinds have an order."""
         content = ManifestContent.DATA if data_file.content == FileContent.DATA else ManifestContent.DELETES
         return content, tuple(uuid_order.signs(data_file.partition.get(name)) for name in self._uuids)
 
