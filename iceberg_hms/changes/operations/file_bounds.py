@@ -29,7 +29,9 @@ def check_bounds(data_file: DataFile, schema: Schema, spec: PartitionSpec) -> No
     lower, upper = data_file.lower_bounds or {}, data_file.upper_bounds or {}
     for id_ in lower.keys() & upper.keys():
         of = _type(schema, id_)
-        least, greatest = bound_value(of, lower[id_]) if of else None, bound_value(of, upper[id_]) if of else None
+        if of is None:
+            continue
+        least, greatest = bound_value(of, lower[id_]), bound_value(of, upper[id_])
         if least is not None and greatest is not None and least > greatest:
             raise InvalidInput(
                 f"{data_file.file_path} has bounds of {schema.name_of(id_)} that no value is within: {least!r} to "
