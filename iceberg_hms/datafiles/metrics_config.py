@@ -14,12 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.metadata.table_properties import METRICS_COLUMN_PREFIX, METRICS_DEFAULT, METRICS_MAX_INFERRED
+from iceberg_hms.format.metadata.table_properties import (
+    METRICS_COLUMN_PREFIX,
+    METRICS_DEFAULT,
+    METRICS_MAX_INFERRED,
+    metrics_mode,
+)
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import PrimitiveType, Type, nested_fields
 
 _log = logging.getLogger(__name__)
-_TRUNCATE = re.compile(r"truncate\((\d{1,9})\)")
 _ORDER_PRESERVING = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
 
 
@@ -84,12 +88,9 @@ def _eligible(of: Type) -> Iterator[int]:
 
 
 def _parse(text: str, fallback: Mode, key: str) -> Mode:
-    lowered = text.strip().lower()
-    plain = {"none": NONE, "counts": COUNTS, "full": FULL}.get(lowered)
-    if plain is not None:
-        return plain
-    match = _TRUNCATE.fullmatch(lowered)
-    if match and int(match[1]) > 0:
-        return Mode(counts=True, bounds=True, length=int(match[1]))
-    _log.warning("Ignoring invalid metrics mode (%s): %s", key, text)
-    return fallback
+    found = metrics_mode(text)
+    if found is None:
+        _log.warning("Ignoring invalid metrics mode (%s): %s", key, text)
+        return fallback
+    name, length = found
+    return {"none": NONE, "counts": COUNTS, "full": FULL}.get(name) or Mode(counts=True, bounds=True, length=length)

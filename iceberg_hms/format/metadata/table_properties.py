@@ -21,7 +21,7 @@ Parsed = TypeVar("Parsed")
 
 _log = logging.getLogger(__name__)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_METRICS_MODE: Final = re.compile(r"none|counts|full|truncate\((?=0*[1-9])[0-9]{1,9}\)", re.IGNORECASE)
+_METRICS_MODE: Final = re.compile(r"(none|counts|full)|(truncate)\((?=0*[1-9])([0-9]{1,9})\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,17 @@ def is_true(flag: TableProperty[str], properties: Mapping[str, str]) -> bool:
     return properties.get(flag.name, flag.default).lower() == "true"
 
 
-def _metrics_mode(text: str) -> str | None:
-    return text if _METRICS_MODE.fullmatch(text.strip()) else None
+def metrics_mode(text: str) -> tuple[str, int | None] | None:
+    """The name of a metrics mode (Java: MetricsModes), and the length of `truncate`; None for a text that is none."""
+    found = _METRICS_MODE.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    plain, truncate, length = found.groups()
+    return (plain, None) if plain else (truncate, int(length))
+
+
+def _metrics_mode_text(text: str) -> str | None:
+    return None if metrics_mode(text) is None else text
 
 
 #: What appends merge (Java: TableProperties).
@@ -118,7 +127,7 @@ REBASE_APPENDS: Final = _choice("iceberg-hms.rebase-appends", ("plain", "all", "
 #: Before the name of a column: which metrics of it manifests have.
 METRICS_COLUMN_PREFIX: Final = "write.metadata.metrics.column."
 METRICS_DEFAULT: Final = TableProperty(
-    "write.metadata.metrics.default", "truncate(16)", "none, counts, full or truncate(length)", _metrics_mode
+    "write.metadata.metrics.default", "truncate(16)", "none, counts, full or truncate(length)", _metrics_mode_text
 )
 METRICS_MAX_INFERRED: Final = _number("write.metadata.metrics.max-inferred-column-defaults", 100, 0, MAX_INT)
 
@@ -157,5 +166,5 @@ def check(properties: Mapping[str, str]) -> None:
             _KNOWN[name].check(text)
         elif name == NAME_MAPPING:
             parse_mapping(text)
-        elif name.startswith(METRICS_COLUMN_PREFIX) and _metrics_mode(text) is None:
+        elif name.startswith(METRICS_COLUMN_PREFIX) and metrics_mode(text) is None:
             raise InvalidInput(f"Table property {name} must be {METRICS_DEFAULT.values}, but is {shown(text)}")
