@@ -11,12 +11,10 @@ from typing import Any
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin
@@ -35,6 +33,7 @@ from simulation.engine.scheduler import Process, Scheduler
 from simulation.engine.seeded import SeededRandom
 from simulation.world.ensemble import Ensemble
 from simulation.world.faults import HEAVY, LIGHT, Wire
+from simulation.world.first_table import one_file
 from simulation.world.history import History, Pause, WastedLock, WriteAttempt, WriterKind
 from simulation.world.metastore import DATABASE, Metastore, SwapSupport
 from simulation.world.metastore_client import Network
@@ -250,16 +249,8 @@ class ClusterNode:
         self.cluster.storage.data.add(path)
         snapshot_id = attempt.snapshot_id or 0
         new = NewSnapshot(snapshot_id=snapshot_id, table_uuid=None, idempotency_key=key, now_ms=self.runtime.now_ms)
-        return Append(
-            new.of_job("append", added=[path]),
-            NewDataFiles(
-                [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-                snapshot_id=snapshot_id,
-                schema_id=0,
-                specs={0: None},
-            ),
-            check_duplicates=check_duplicates,
-        )
+        added = one_file(path, snapshot_id)
+        return Append(new.of_job("append", added=[path]), added, check_duplicates=check_duplicates)
 
     def sent_append(self, attempt: WriteAttempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
         """The same as a stock client sends it: made on the table that it read, with manifest lists of its own."""

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
@@ -37,3 +39,9 @@ def first_metadata(properties: tuple[tuple[str, str], ...]) -> tuple[str, bytes]
     """Where the first metadata file of a schedule is, and what is in it."""
     metadata = empty_table(_FIRST, dict(properties), EPOCH_MS - 86_400_000)
     return "file:/t/metadata/00000-first.metadata.json", metadata_file.encode(metadata)
+
+
+def one_file(path: str, snapshot_id: int) -> NewDataFiles:
+    """A data file of one row, as an append of such a table adds it."""
+    file = DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)
+    return NewDataFiles([file], snapshot_id=snapshot_id, schema_id=0, specs={0: None})

@@ -12,7 +12,6 @@ import pyarrow as pa
 from iceberg_hms.catalog.schemas import to_schema
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
@@ -27,7 +26,6 @@ from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.format.file_bounds import FileBounds
-from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.runtime import ThreadRuntime
@@ -35,6 +33,7 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from simulation.world.first_table import one_file
 
 Begun = TypeVar("Begun")
 
@@ -231,15 +230,7 @@ def append(
 ) -> Append:
     snapshot_id = snapshot_id or SYSTEM_CLOCK.snapshot_id()
     new = NewSnapshot(snapshot_id=snapshot_id, table_uuid=uuid, idempotency_key=key, now_ms=SYSTEM_CLOCK.now_ms, **more)
-    return Append(
-        new.of_job("append", added=[path]),
-        NewDataFiles(
-            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-            snapshot_id=snapshot_id,
-            schema_id=0,
-            specs={0: None},
-        ),
-    )
+    return Append(new.of_job("append", added=[path]), one_file(path, snapshot_id))
 
 
 def set_properties(*requirements: Mapping[str, Any], **properties: str) -> Any:

@@ -9,15 +9,14 @@ is printed with its steps and the command that brings it back.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from simulation.schedule import quiet_logs
 from tests.random_operations import spark_reader
 from tests.random_operations.independent_reader import Broken
 from tests.random_operations.runs import LastState, Run, outcomes, runs_of
@@ -28,7 +27,7 @@ from tests.random_operations.tested_table import counted
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0 if nothing differs, else 1."""
     given = _parser().parse_args(arguments)
-    with _quiet(), tempfile.TemporaryDirectory(prefix="iceberg-hms-") as name:
+    with quiet_logs(), tempfile.TemporaryDirectory(prefix="iceberg-hms-") as name:
         folder = Path(name).resolve() if given.spark else None
         steps = runs_of(given.steps, given.seed, shape=given.shape, folder=folder)
         trials = runs_of(given.trials, given.seed, trials=True, shape=given.shape, folder=folder)
@@ -40,17 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if folder is not None:
             failures += _read_by_spark(left, folder)
     return 1 if failures else 0
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without log lines: refusals are expected here."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _run(what: str, runs: Sequence[Run], jobs: int) -> tuple[int, list[LastState]]:

@@ -8,12 +8,10 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
-from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
@@ -26,6 +24,7 @@ from simulation.engine.seeded import SeededRandom
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.cluster import TABLE, ClusterNode
+from simulation.world.first_table import one_file
 from simulation.world.history import Answer, CatalogCall, CatalogCallKind, WriteAttempt, WriterKind
 from simulation.world.metastore import METADATA_LOCATION, iceberg_row
 from simulation.world.storage import Storage
@@ -66,15 +65,8 @@ class ManualSchedule:
         base = base or self.location
         path = f"file:/t/data/{number}.parquet"
         self.storage.data.add(path)
-        change = Append(
-            NewSnapshot(snapshot_id=number, table_uuid=None, now_ms=lambda: EPOCH_MS),
-            NewDataFiles(
-                [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-                snapshot_id=number,
-                schema_id=0,
-                specs={0: None},
-            ),
-        )
+        new = NewSnapshot(snapshot_id=number, table_uuid=None, now_ms=lambda: EPOCH_MS)
+        change = Append(new, one_file(path, number))
         manifests = MemoryManifests(self.storage.store)
         metadata, _ = stage_one(self.metadata(base), change, RecordedWrites(manifests), lambda: EPOCH_MS)
         manifests.flush()
