@@ -32,6 +32,7 @@ def delete_positions(planner: Planner) -> Plan | None:
     deletes, replaced = _written(planner, merged), [planner.record(each) for each in older]
     isolation = planner.isolation
     referenced = [each.path for each in entries] if choose.random() < 0.5 or len(entries) > 1 else []
+    referenced += _without_positions(merged)
     return planner.changes(
         f"delete positions {_shown(positions)}, new {shown(files)}, {isolation}",
         lambda table: table.row_delta(
@@ -106,7 +107,7 @@ def _is_in_its_partition(planner: Planner, equality: Entry) -> bool:
 def _rewrite(planner: Planner, old: Sequence[Entry], positions: Positions, reached: Positions) -> Plan:
     """reached: the data files to which the old deletes may apply; those without a position are named as such."""
     records, deletes = [planner.record(each) for each in old], _written(planner, positions)
-    referenced = [path for path, at in reached.items() if not at]
+    referenced = _without_positions({**reached, **positions})
     return planner.changes(
         f"rewrite deletes {short(*(each.path for each in old))} as {short(*(each.file_path for each in deletes))}",
         lambda table: table.rewrite(
@@ -147,6 +148,11 @@ def _written(planner: Planner, positions: Positions) -> list[DataFile]:
         by_path = {each.path: found for each, found in entries}
         return [planner.bench.writer.position_deletes(planner.state, entries[0][0], by_path)]
     return planner.bench.writer.vectors(planner.state, entries)
+
+
+def _without_positions(reached: Positions) -> list[str]:
+    """The data files that replaced deletes may reach, and of which they delete no row: a caller names them."""
+    return [path for path, at in reached.items() if not at]
 
 
 def _shown(positions: Positions) -> str:
