@@ -25,7 +25,7 @@ from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.protocol.metadata_cache import VERSIONS
-from iceberg_hms.errors import ConfigError, IcebergHmsError, NoSuchWarehouse
+from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, NoSuchTable, NoSuchWarehouse
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds, ServerTrail
@@ -35,12 +35,13 @@ from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.access_log import AccessLog
 from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.browsers import BrowserCheck
-from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
+from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS, TABLE_IN_NO_NAMESPACE
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
+from iceberg_hms.rest.payloads import decode_segment
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
@@ -148,6 +149,20 @@ class _Handler(Protocol):
     async def answer(self, incoming: UnreadRequest) -> Response | None:
         """The answer; None if the client left."""
         ...
+
+
+class _InNoNamespace:
+    """Answers for a table whose path names an empty namespace: nobody has one, so anybody may know.
+
+    Java's client asks for one when it does not find `db.files`: then `db` may be a table whose metadata table is meant.
+    Only after NoSuchTable does it go on to what the name may be otherwise, such as a Hive table."""
+
+    async def answer(self, incoming: UnreadRequest) -> Response:
+        try:
+            error: IcebergHmsError = NoSuchTable(decode_segment(incoming.parameters["table"]))
+        except InvalidInput as refusal:
+            error = refusal
+        return error_response(error, incoming.entry.request_id)
 
 
 class App:
@@ -306,3 +321,4 @@ def _resources(context: ServerContext, endpoints: Sequence[Endpoint]) -> Iterato
         by_template.setdefault(endpoint.template, {})[endpoint.method] = endpoint
     for template, methods in by_template.items():
         yield template, (template, Resource(context, methods))
+    yield TABLE_IN_NO_NAMESPACE, (TABLE_IN_NO_NAMESPACE, _InNoNamespace())

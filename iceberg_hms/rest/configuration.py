@@ -21,6 +21,7 @@ _NAMESPACES: Final = "/v1/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
 _TABLES: Final = _NAMESPACE + "/tables"
 _TABLE: Final = _TABLES + "/{table}"
+TABLE_IN_NO_NAMESPACE: Final = _NAMESPACES + "//tables/{table}"
 _VIEWS: Final = _NAMESPACE + "/views"
 _VIEW: Final = _VIEWS + "/{view}"
 

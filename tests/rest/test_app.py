@@ -18,6 +18,17 @@ def test_an_unknown_route_is_404_with_an_error_model(web: Web, path: str) -> Non
     assert message.startswith("No such route: GET /")
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+def test_a_table_in_no_namespace_is_a_missing_table(web: Web, method: str) -> None:
+    """Java's client asks for it after `db.files`, and looks for a Hive table of that name after NoSuchTable alone."""
+    refusal = error_of(web(method, "/v1/namespaces//tables/d+b"))
+    assert refusal == (404, "NoSuchTableException", "Table does not exist: d b")
+
+
+def test_a_table_in_no_namespace_with_a_name_that_is_no_text_is_refused(web: Web) -> None:
+    assert error_of(web("GET", "/v1/namespaces//tables/%FC"))[:2] == (400, "BadRequestException")
+
+
 def test_an_encoded_slash_belongs_to_the_name(web: Web, catalog: ScriptedCatalog) -> None:
     response = web("GET", "/v1/namespaces/a%2Fb")
     assert error_of(response) == (404, "NoSuchNamespaceException", "Namespace does not exist: a/b")
