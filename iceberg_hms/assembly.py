@@ -28,6 +28,7 @@ from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
+from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
@@ -120,6 +121,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,
+        hive_tables=HmsHiveTables(pool, clock=clock),
         locks=LockAdmin(ports, settings, lock, _keepers(pool, zookeeper_lock)),
     )
 

@@ -18,6 +18,7 @@
      +-- AlreadyExists               the name is taken
      |    +-- FileAlreadyExists
      +-- NamespaceNotEmpty
+     +-- HiveTableKept               a Hive table was not dropped: an Iceberg table may read its files
      +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
      |    +-- RequirementFailed       the table moved under the change: names the assumption
      |    +-- LockNotAcquired        we sent no swap, because waiting for the lock timed out
@@ -248,6 +249,17 @@ class NamespaceNotEmpty(IcebergHmsError):
 
     def __init__(self, namespace: str) -> None:
         super().__init__(f"Namespace {namespace} is not empty", next_step="drop or move its tables first")
+
+
+class HiveTableKept(IcebergHmsError):
+    """A Hive table was not dropped: the drop would delete its files, and it is not proved that no Iceberg table reads
+    them. Nothing was changed."""
+
+    def __init__(self, table: object, folder: str, why: str) -> None:
+        super().__init__(
+            f"{table} was not dropped, because an Iceberg table may read the files in {folder}: {why}",
+            next_step="try again; or drop it with PURGE if you know that none does",
+        )
 
 
 class CommitFailed(IcebergHmsError):

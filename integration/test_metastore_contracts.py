@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Partition
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
@@ -14,10 +16,12 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts.hive_tables import HivePlace
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import Place
 from integration.conftest import make_namespace
@@ -35,12 +39,12 @@ def pool(server: Any) -> Iterator[ClientPool]:
     pool.close()
 
 
-def hive_table(pool: ClientPool, name: TableName, location: str) -> None:
-    row = Table(
+def hive_row(name: TableName, location: str, table_type: str = "MANAGED_TABLE") -> Any:
+    return Table(
         dbName=name.namespace,
         tableName=name.name,
         owner="hive",
-        tableType="MANAGED_TABLE",
+        tableType=table_type,
         partitionKeys=[],
         parameters={},
         sd=StorageDescriptor(
@@ -50,6 +54,10 @@ def hive_table(pool: ClientPool, name: TableName, location: str) -> None:
             parameters={},
         ),
     )
+
+
+def hive_table(pool: ClientPool, name: TableName, location: str) -> None:
+    row = hive_row(name, location)
     pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
 
 
@@ -71,6 +79,37 @@ def test_the_views_keep_the_contract(
     namespace, other = make_namespace(server, request), make_namespace(server, request)
     place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
+
+
+def add_hive_table(
+    pool: ClientPool,
+    name: TableName,
+    location: str,
+    table_type: str = "MANAGED_TABLE",
+    parameters: Mapping[str, str] | None = None,
+    partitions: Sequence[str] = (),
+) -> None:
+    row = hive_row(name, location, table_type)
+    row.parameters = {**(parameters or {}), **({"EXTERNAL": "TRUE"} if table_type == "EXTERNAL_TABLE" else {})}
+    row.partitionKeys = [FieldSchema(name="p", type="string")] if partitions else []
+    pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
+    for number, folder in enumerate(partitions):
+        storage = copy.copy(row.sd)
+        storage.location = folder
+        partition = Partition(
+            dbName=name.namespace, tableName=name.name, values=[str(number)], parameters={}, sd=storage
+        )
+        pool.run(lambda client, new=partition: client.call("add_partition", new_part=new), idempotent=False)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("check", hive_tables.CHECKS, ids=lambda check: check.__name__)
+def test_the_hive_tables_keep_the_contract(
+    check: hive_tables.Check, server: Any, pool: ClientPool, request: pytest.FixtureRequest
+) -> None:
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = HivePlace(namespace, other, f"{server.warehouse}/{namespace}.db", partial(add_hive_table, pool))
+    check(HmsHiveTables(pool), HmsTablePointer(pool, settings), place)
 
 
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)

@@ -32,6 +32,7 @@ INTERFACES = {
     "catalog/services.py",
     "changes/change.py",
     "coordinator/ports.py",
+    "coordinator/hive_ports.py",
     "coordinator/view_ports.py",
     "coordinator/protocol/commit_report.py",
     "simulation/mutants/mutant.py",

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
+from iceberg_hms.catalog.hive_drops import HiveDrops
 from iceberg_hms.catalog.locations import (
     NAMESPACE_LOCATION,
     NewFolder,
@@ -431,6 +432,32 @@ class Catalog:
         if purge and dropped is not None:
             guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
             run_purge(Purge(self.services.ports, dropped, guard))
+
+    def drop_hive_table_in_use(
+        self,
+        identifier: Identifier,
+        *,
+        wait_seconds: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> TableName | None:
+        """Remove the row of a Hive table whose files an Iceberg table reads, and keep the files: the metastore, which
+        any other client asks to drop it, would delete them. Returns the Iceberg table. None: no Iceberg table reads the
+        files, or there is no such Hive table; then nothing was changed. For doors to clients that drop Hive tables
+        themselves, as Spark's session catalog does.
+
+        check: raises to keep the row. Raises HiveTableKept if it is not proved whether one does; NoSuchTable,
+        LockNotAcquired, CommitStateUnknown, and as the check."""
+        if self.services.hive_tables is None:
+            return None
+        drops = HiveDrops(self.services, self.services.hive_tables, self._locations)
+        found = drops.reader(table_name(identifier))
+        if found is None:
+            return None
+        if check is not None:
+            check()
+        table, reader = found
+        drops.drop(table, wait_seconds=self._access.wait_seconds(wait_seconds))
+        return reader
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.

@@ -10,6 +10,7 @@ from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.hive_ports import HiveTables
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.memory_budget import MemoryBudget
@@ -61,7 +62,8 @@ class TableLister(Protocol):
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
-    `MetadataCache.use_memory`, for manifests. locks: None for a catalog in memory."""
+    `MetadataCache.use_memory`, for manifests. hive_tables: None where there are none. locks: None for a catalog in
+    memory."""
 
     settings: Settings
     ports: CommitPorts
@@ -75,4 +77,5 @@ class Services:
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]
     close: Callable[[], None]
+    hive_tables: HiveTables | None = None
     locks: LockAdmin | None = None

@@ -60,6 +60,8 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.NotFound: ErrorRule(404, "NotFoundException"),
     errors.AlreadyExists: ErrorRule(409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: ErrorRule(409, "NamespaceNotEmptyException"),
+    # Java's client shows its users the message of this one alone.
+    errors.HiveTableKept: ErrorRule(400, "IllegalArgumentException"),
     errors.CommitFailed: ErrorRule(409, "CommitFailedException"),
     errors.QueueFull: ErrorRule(429, "TooManyRequestsException", _RETRY),
     errors.IssuerUnavailable: ErrorRule(429, "TooManyRequestsException", _RETRY),
@@ -87,6 +89,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.AlreadyExists: "",
     errors.FileAlreadyExists: "There is a file already where the server would write one",
     errors.NamespaceNotEmpty: "",
+    errors.HiveTableKept: "",
     errors.CommitFailed: "",
     # These name who holds a lock, from which host, and repeat the metastore's words on changes of others.
     errors.LockNotAcquired: "The lock of the table was not acquired in time",

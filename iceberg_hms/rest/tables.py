@@ -1,7 +1,8 @@
 """Tables: list, create, load, exists, drop, rename, register (REST spec: the paths under `tables`).
 
 Only Iceberg tables exist here: GET, HEAD and DELETE of a missing table, of a Hive table or view, and of anything in a
-missing namespace are 404 NoSuchTableException, after which Spark's session catalog asks Hive.
+missing namespace are 404 NoSuchTableException, after which Spark's session catalog asks Hive. But DELETE of a Hive
+table whose files an Iceberg table reads is carried out here, since Spark would delete the files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from iceberg_hms.errors import (
     MissingFile,
     NoSuchNamespace,
     NoSuchTable,
+    NotAnIcebergTable,
     NotFound,
     ReadOnly,
 )
@@ -115,29 +117,52 @@ def table_exists(request: RestRequest) -> Response:
 
 def drop_table(request: RestRequest) -> Response:
     """DELETE a table; with `purgeRequested` its files too, as far as `rest.purge` says: those of a large table behind
-    the answer."""
+    the answer. A Hive table whose files an Iceberg table reads loses its row alone."""
     purge = boolean(request.query, "purgeRequested")
     policy = request.context.settings.rest_purge
     if purge:
         request.entry.details["purge"] = policy
     with _missing_namespace_is_missing_table(table := named_table(request)):
-        if request.context.settings.rest_read_only:
-            # Who gets a 404 goes on to Hive, so a missing table is one here too.
-            request.catalog.pointer(table)
-            raise ReadOnly
-        if purge and policy == PurgePolicy.REFUSE:
-            # Who gets a 404 goes on to Hive, so a missing table is one here too.
-            request.catalog.pointer(table)
-            raise HTTPException(403, "This server purges no table (rest.purge is refuse); drop it without purge")
-        request.catalog.drop_table(
-            table,
-            purge=purge and policy == PurgePolicy.DELETE,
-            wait_seconds=request.seconds_left,
-            run_purge=partial(_purge, request),
-        )
+        try:
+            _drop_iceberg_table(request, table, purge=purge)
+        except NotAnIcebergTable:
+            # Spark's session catalog, which sends no purge here, goes on to Hive after a 404.
+            if purge or not _drop_hive_table_in_use(request, table):
+                raise
     if purge and policy == PurgePolicy.KEEP:
         logger.info("%s was dropped and its files are kept: rest.purge is keep", ".".join(table))
     return no_content()
+
+
+def _drop_iceberg_table(request: RestRequest, table: tuple[str, str], *, purge: bool) -> None:
+    policy = request.context.settings.rest_purge
+    # Who gets a 404 goes on to Hive, so a missing table is one for who may not drop or purge it, too.
+    if request.context.settings.rest_read_only:
+        request.catalog.pointer(table)
+        raise ReadOnly
+    if purge and policy == PurgePolicy.REFUSE:
+        request.catalog.pointer(table)
+        raise HTTPException(403, "This server purges no table (rest.purge is refuse); drop it without purge")
+    request.catalog.drop_table(
+        table,
+        purge=purge and policy == PurgePolicy.DELETE,
+        wait_seconds=request.seconds_left,
+        run_purge=partial(_purge, request),
+    )
+
+
+def _drop_hive_table_in_use(request: RestRequest, table: tuple[str, str]) -> bool:
+    """Drop a Hive table without its files if an Iceberg table reads them; False if none does."""
+
+    def check() -> None:
+        if request.context.settings.rest_read_only:
+            raise ReadOnly
+
+    reader = request.catalog.drop_hive_table_in_use(table, wait_seconds=request.seconds_left, check=check)
+    if reader is not None:
+        request.entry.details["files_kept_for"] = str(reader)
+        logger.info("the Hive table %s was dropped; its files stay, since %s reads them", ".".join(table), reader)
+    return reader is not None
 
 
 def _purge(request: RestRequest, purge: Purge) -> None:

@@ -22,6 +22,7 @@ from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_hive import MemoryHiveTables
 from iceberg_hms.testing.memory_lock import MemoryTableLock
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from iceberg_hms.testing.memory_views import MemoryViewPointer
@@ -73,11 +74,13 @@ def memory_catalog(
     *,
     files: MemoryFiles | None = None,
     pointer: MemoryTablePointer | None = None,
+    hive_tables: MemoryHiveTables | None = None,
     clock: Clock = SYSTEM_CLOCK,
     runtime: ThreadRuntime | None = None,
     **settings: Any,
 ) -> Catalog:
-    """A catalog without servers. files, pointer: fakes that the test inspects or damages. runtime: one whose threads
+    """A catalog without servers. files, pointer: fakes that the test inspects or damages; hive_tables, of the same
+    pointer, too. runtime: one whose threads
     the test waits for. settings: as for `iceberg_hms.connect`."""
     files = files or MemoryFiles()
     pointer = pointer or MemoryTablePointer(namespaces=())
@@ -112,6 +115,7 @@ def memory_catalog(
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,
+            hive_tables=hive_tables or MemoryHiveTables(pointer),
         )
 
     return Catalog(services)

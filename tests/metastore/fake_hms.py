@@ -107,6 +107,7 @@ class FakeHms:
     def __init__(self) -> None:
         self.databases: dict[str, Any] = {}
         self.tables: dict[tuple[str, str], Any] = {}
+        self.partitions: dict[tuple[str, str], dict[str, Any]] = {}
         self.locks: dict[int, Any] = {}
         self.config = {"hive.txn.timeout": "300s"}
         self.compare_and_swap = "atomic"
@@ -183,6 +184,14 @@ class FakeHms:
             if namespace == dbname
             and any(value.fullmatch((row.parameters or {}).get(key, "\n")) for key, value in wanted)
         ]
+
+    def get_partition_names(self, db_name: str, tbl_name: str, max_parts: int) -> list[str]:
+        assert max_parts == -1
+        return list(self.partitions.get((db_name, tbl_name), {}))
+
+    def get_partitions_by_names(self, db_name: str, tbl_name: str, names: list[str]) -> list[Any]:
+        partitions = self.partitions[db_name, tbl_name]
+        return [partitions[name] for name in names]
 
     def create_table(self, tbl: Any) -> None:
         if " " in tbl.tableName:

@@ -16,6 +16,7 @@ from iceberg_hms.catalog.views import Views
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_hive import MemoryHiveTables
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
 SCHEMA = {
@@ -47,7 +48,7 @@ def creation_of(location: str, uuid: str, *more: dict[str, Any], schema: Mapping
 class ScriptedCatalog(Catalog):
     """The catalog in memory, under a test's control. Starts with the namespace `default` and no table.
 
-    settings: as for `memory_catalog`. metastore, files: what its tables stand on.
+    settings: as for `memory_catalog`. metastore, files, hive_tables: what its tables stand on.
     errors: method name -> what it raises instead of working. calls: (method, keyword arguments) of every call.
     gate: while set, every call releases `waiting` and then blocks until the gate opens.
     listeners: functions that `subscribe` was given.
@@ -62,7 +63,8 @@ class ScriptedCatalog(Catalog):
         self.waiting = threading.Semaphore(0)
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.closed = 0
-        inner = memory_catalog(files=self.files, pointer=self.metastore, **settings)
+        self.hive_tables = MemoryHiveTables(self.metastore)
+        inner = memory_catalog(files=self.files, pointer=self.metastore, hive_tables=self.hive_tables, **settings)
         super().__init__(lambda: inner.services)
 
     @property
@@ -133,6 +135,7 @@ for _method in (
     Catalog.commit,
     Catalog.submit,
     Catalog.drop_table,
+    Catalog.drop_hive_table_in_use,
     Catalog.rename_table,
     Catalog.register_table,
 ):

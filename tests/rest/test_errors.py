@@ -26,6 +26,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.FileAlreadyExists("file:/x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),
+    (errors.HiveTableKept("n.t", "file:/x", "y"), 400, "IllegalArgumentException", 500, "CommitStateUnknownException"),
     (errors.CommitFailed("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.RequirementFailed("a", "x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.LockNotAcquired("x"), 409, "CommitFailedException", 409, "CommitFailedException"),

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     CommitStateUnknown,
     CorruptFile,
+    HiveTableKept,
     LockNotAcquired,
     MetastoreUnavailable,
     NoSuchNamespace,
 )
 from iceberg_hms.format.file_bounds import Limit
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
@@ -270,6 +275,55 @@ def test_a_table_is_dropped_with_its_files_only_on_request(
     assert before
     assert catalog.files.locations() == (() if purge else before)
     assert web("DELETE", table).status_code == 404
+
+
+def hive_table_that_is_read(catalog: ScriptedCatalog, table: str, web: Web) -> TableName:
+    """A Hive table whose file `table` reads, as after Spark's migrate."""
+    name = TableName("logging", "events_backup_")
+    catalog.hive_tables.add(name, "file:/warehouse/logging.db/events_backup_")
+    mapping = {NAME_MAPPING: '[{"field-id": 1, "names": ["level"]}]'}
+    update = {"requirements": [], "updates": [{"action": "set-properties", "updates": mapping}]}
+    assert web("POST", table, update).status_code == 200
+    file = DataFile("file:/warehouse/logging.db/events_backup_/1.parquet", "PARQUET", 1, 10)
+    catalog.load_table("logging.events").append([file])
+    return name
+
+
+def test_a_hive_table_whose_files_an_iceberg_table_reads_loses_its_row_here(
+    web: Web, table: str, catalog: ScriptedCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a 404 Spark would drop it, and the metastore delete its files."""
+    name = hive_table_that_is_read(catalog, table, web)
+    with caplog.at_level("INFO"):
+        assert web("DELETE", f"{table}_backup_").status_code == 204
+    assert name not in catalog.metastore.rows
+    assert "logging.events_backup_ was dropped; its files stay, since logging.events reads them" in caplog.text
+    assert web("DELETE", f"{table}_backup_").status_code == 404
+
+
+def test_only_spark_s_drop_of_a_hive_table_is_carried_out_here(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    name = hive_table_that_is_read(catalog, table, web)
+    assert web("DELETE", f"{table}_backup_?purgeRequested=true").status_code == 404
+    assert name in catalog.metastore.rows
+
+
+def test_a_server_that_is_read_only_lets_nobody_drop_it(table: str, web: Web, catalog: ScriptedCatalog) -> None:
+    name = hive_table_that_is_read(catalog, table, web)
+    unread = TableName("logging", "unread")
+    catalog.hive_tables.add(unread, "file:/warehouse/logging.db/unread")
+    read_only = Web(create_app(catalog, settings=replace(catalog.settings, rest_read_only=True)))
+    assert error_of(read_only("DELETE", f"{table}_backup_"))[:2] == (403, "ForbiddenException")
+    assert error_of(read_only("DELETE", table.replace("events", "unread")))[:2] == (404, "NoSuchTableException")
+    assert {name, unread} <= catalog.metastore.rows.keys()
+
+
+def test_a_hive_table_is_kept_if_nothing_is_proved(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    name = hive_table_that_is_read(catalog, table, web)
+    catalog.errors["drop_hive_table_in_use"] = HiveTableKept(name, "file:/warehouse/x", "the search took too long")
+    status, kind, message = error_of(web("DELETE", f"{table}_backup_"))
+    assert (status, kind) == (400, "IllegalArgumentException")
+    assert message.startswith("logging.events_backup_ was not dropped, because an Iceberg table may read the files in")
+    assert name in catalog.metastore.rows
 
 
 def test_a_malformed_purge_parameter_drops_nothing(web: Web, table: str, catalog: ScriptedCatalog) -> None:

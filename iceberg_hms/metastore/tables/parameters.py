@@ -18,6 +18,7 @@ from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MAR
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
@@ -44,14 +45,15 @@ _COLUMN_STATISTICS = "COLUMN_STATS_ACCURATE"
 
 #: Iceberg property -> HMS parameter, where Hive calls the same switch otherwise.
 _GC_ENABLED = "gc.enabled"
-_PURGE = "external.table.purge"
-_TRANSLATED = {_GC_ENABLED: _PURGE}
+#: From Hive 3 on the metastore deletes the files of an external table that has it.
+TABLE_PURGE = "external.table.purge"
+_TRANSLATED = {_GC_ENABLED: TABLE_PURGE}
 
 #: Properties that we, Hive or Trino read from the row. No number of others takes their place: one who may set any but
 #: these could else change the lock that a table takes.
 _READ_FROM_ROW = frozenset(
     {LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED, *LOCATION_PROPERTIES}
-    | {_HIVE_ENGINE, _GC_ENABLED, _PURGE, "comment", "format-version", "write.format.default"}
+    | {NAME_MAPPING, _HIVE_ENGINE, _GC_ENABLED, TABLE_PURGE, "comment", "format-version", "write.format.default"}
 )
 #: How the names of the settings of Iceberg and of engines begin. They go before a user's own properties.
 _OF_ENGINES = ("commit.", "engine.", "history.", "hive.", "iceberg", "read.", "spark.", "trino", "write.")

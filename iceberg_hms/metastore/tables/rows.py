@@ -158,9 +158,8 @@ class HmsRows:
                 return Refused(False, NoSuchNamespace(to.namespace))
         return answer
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, name: TableName) -> SwapAnswer:
         """As `TablePointer.drop`."""
-        name = base.name
         arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
         # A drop that is carried out late removes what has the name by then, on any server.
         return self._gone(self._send("drop_table", patiently=True, **arguments), name)

@@ -91,6 +91,17 @@ class TableNames:
         except NoSuchNamespace:
             return
 
+    def iceberg_rows(self, namespace: str, *, seconds: float) -> Iterator[Any]:
+        """The rows of a database's Iceberg tables; none for a database that is not there. Raises MetastoreUnavailable
+        after this time."""
+        deadline = self._clock.monotonic() + seconds
+        try:
+            names = self.filtered_iceberg(namespace)
+            names = self.all_in(namespace) if names is None else names
+        except NoSuchNamespace:
+            return
+        yield from (row for row in self._rows(namespace, names, deadline) if is_iceberg(row.parameters or {}))
+
     def all_in(self, namespace: str) -> list[str]:
         """Names of all tables and views of a database; none for a database that is not there."""
         return self._names("get_all_tables", db_name=namespace)

@@ -53,7 +53,7 @@ class HmsTablePointer:
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
-        return _pointer(name, self._rows.load(name))
+        return pointer_of(name, self._rows.load(name))
 
     def databases(self) -> Sequence[str]:
         """As the port says."""
@@ -73,7 +73,7 @@ class HmsTablePointer:
         """As the port says."""
         rows = self._names.with_uuid(namespace, uuid, seconds=timeout_seconds)
         there = [row for row in rows if row.parameters.get(METADATA_LOCATION)]
-        found = [_pointer(TableName(namespace, row.tableName), row) for row in there]
+        found = [pointer_of(TableName(namespace, row.tableName), row) for row in there]
         silent = [each for each in found if UUID not in each.parameters]
         return UuidMatches([each for each in found if UUID in each.parameters], silent)
 
@@ -81,7 +81,7 @@ class HmsTablePointer:
         """As the port says."""
         rows = self._names.near_folder(namespace, parse(folder).path, seconds=timeout_seconds)
         there = (row for row in rows if row.parameters.get(METADATA_LOCATION))
-        return [_pointer(TableName(namespace, row.tableName), row, allow_view=True) for row in there]
+        return [pointer_of(TableName(namespace, row.tableName), row, allow_view=True) for row in there]
 
     def swap(
         self,
@@ -142,7 +142,7 @@ class HmsTablePointer:
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
-        return self._rows.drop(base)
+        return self._rows.drop(base.name)
 
     def list_tables(self, namespace: str) -> Sequence[str]:
         """Names of the Iceberg tables of a database, sorted; of all tables and views with `list-all-tables`.
@@ -177,7 +177,7 @@ class HmsTablePointer:
                 self._refused_columns.popitem(last=False)
 
 
-def _pointer(name: TableName, table: Any, *, allow_view: bool = False) -> Pointer:
+def pointer_of(name: TableName, table: Any, *, allow_view: bool = False) -> Pointer:
     """The row of an Iceberg table, or of a view if that is allowed. Raises NotAnIcebergTable."""
     parameters: Mapping[str, str] = table.parameters or {}
     location = parameters.get(METADATA_LOCATION)

@@ -74,7 +74,7 @@ class HmsViewPointer:
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
-        return self._rows.drop(base)
+        return self._rows.drop(base.name)
 
     def list_views(self, namespace: str) -> Sequence[str]:
         """As the port says."""

@@ -44,7 +44,7 @@ def test_a_row_that_is_missing_is_missing_as_its_kind(rows: HmsRows) -> None:
     kind = missing_of(rows)
     with pytest.raises(kind):
         rows.load(NAME)
-    for answer in (rows.alter(row(), row().table), rows.rename(row(), TableName("db", "u")), rows.drop(row())):
+    for answer in (rows.alter(row(), row().table), rows.rename(row(), TableName("db", "u")), rows.drop(row().name)):
         assert isinstance(answer, Refused)
         assert answer.conflict
         assert isinstance(answer.error, kind)

@@ -1,0 +1,201 @@
+"""Drops Hive tables whose files an Iceberg table reads, and keeps the files.
+
+Spark's `migrate`, `snapshot` and `add_files` make Iceberg tables of a Hive table's own files. Spark's session catalog
+drops a Hive table itself when we do not have it, and the metastore then deletes the files. So before it hears that, all
+Iceberg tables of the metastore are searched for files in the Hive table's folders.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from iceberg_hms.catalog.maintenance.reachable_files import in_batches
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
+from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.ports import LockUse, Pointer, TableName
+from iceberg_hms.coordinator.protocol.folder_overlaps import resolved
+from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.operation_requests import locked, raise_not_made, send, was_made
+from iceberg_hms.errors import (
+    CommitConflict,
+    HiveTableKept,
+    IcebergHmsError,
+    MetastoreError,
+    MetastoreUnavailable,
+    MissingFile,
+    NoSuchTable,
+)
+from iceberg_hms.format.locations import parse
+from iceberg_hms.format.manifests.manifest_list import ManifestContent
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+
+logger = logging.getLogger(__name__)
+
+#: How long to search for a table that reads the files. A row takes about 3 ms.
+SEARCH_SECONDS: Final = 10.0
+#: How many manifests are read between two looks at the clock.
+_AT_ONCE: Final = 16
+#: Characters of a row's schema at most for its name mapping to fit into the row surely.
+_SCHEMA_MAX: Final = 16_384
+
+
+class HiveDrops:
+    """services: of the catalog. locations: what REST clients may name, and so have read; None: everything. seconds: how
+    long a search may take."""
+
+    def __init__(
+        self,
+        services: Services,
+        tables: HiveTables,
+        locations: LocationPolicy | None = None,
+        *,
+        seconds: float = SEARCH_SECONDS,
+    ) -> None:
+        self._services = services
+        self._ports = services.ports
+        self._tables = tables
+        self._locations = locations
+        self._seconds = seconds
+
+    def reader(self, name: TableName) -> tuple[HiveTable, TableName] | None:
+        """The Hive table with this name and an Iceberg table that reads its files, if the drop of the Hive table would
+        delete them. None: no Iceberg table reads them, or there is no such Hive table.
+
+        Raises HiveTableKept if neither is proved."""
+        table = self._tables.load(name)
+        if table is None:
+            return None
+        deadline = self._ports.runtime.now() + self._seconds
+
+        def left() -> float:
+            remaining = deadline - self._ports.runtime.now()
+            if remaining <= 0:
+                raise HiveTableKept(name, table.folder, f"the search took longer than {self._seconds:g} s")
+            return remaining
+
+        try:
+            found = self._search(table, left)
+        except MetastoreUnavailable:
+            left()
+            raise
+        return None if found is None else (table, found)
+
+    def drop(self, table: HiveTable, *, wait_seconds: float) -> None:
+        """Remove the row of a Hive table, under its lock; its files stay. Raises NoSuchTable, LockNotAcquired,
+        CommitStateUnknown; CommitConflict if another table has the name by now."""
+        name = table.name
+        with locked(self._ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
+            found = self._tables.load(name)
+            if found is None:
+                raise NoSuchTable(name)
+            if found != table:
+                raise CommitConflict(f"{name} is another table than before", next_step="look at it before you drop it")
+            answer = send(partial(self._tables.drop, table), locks, blind=True)
+            if not was_made(self._ports, self._services.settings, name, answer, lambda: self._is_gone(name), locks):
+                raise_not_made(answer, unchanged=not self._is_gone(name), what=f"drop of {name}")
+
+    def _is_gone(self, name: TableName) -> bool:
+        try:
+            return self._tables.load(name) is None
+        except IcebergHmsError:
+            return False
+
+    def _search(self, table: HiveTable, left: Callable[[], float]) -> TableName | None:
+        folders = _Folders([table.folder], self._ports.files.real_path)
+        partitions_read = not table.is_partitioned
+        own = table.name.namespace
+        for database in (own, *(each for each in self._ports.pointer.databases() if each != own)):
+            for pointer in self._tables.iceberg_tables(database, timeout_seconds=left()):
+                if folders.hold(pointer.location or "") or folders.hold(pointer.metadata_location):
+                    return pointer.name
+                if not _may_read_files_of_others(pointer.parameters):
+                    continue
+                if not partitions_read:
+                    folders.add(self._tables.partition_folders(table, timeout_seconds=left()))
+                    partitions_read = True
+                if self._reads(table, pointer, folders, left):
+                    return pointer.name
+        return None
+
+    def _reads(self, table: HiveTable, pointer: Pointer, folders: _Folders, left: Callable[[], float]) -> bool:
+        """Whether a snapshot of an Iceberg table has a data file in these folders."""
+        with _kept_if_unreadable(table, pointer.name):
+            try:
+                found = self._services.coordinator.load(pointer.name)
+            except (NoSuchTable, MissingFile) as error:
+                logger.info("no row of %s can be read: %s", pointer.name, error)
+                return False
+            reads_by_name = NAME_MAPPING in found.metadata.properties
+            return reads_by_name and any(folders.hold(each) for each in self._data_files(found, left))
+
+    def _data_files(self, table: TableVersion, left: Callable[[], float]) -> Iterator[str]:
+        guard = None if self._locations is None else self._locations.table_guard(table.pointer, table.metadata)
+        reader = manifests_for(self._ports, guard)
+        seen: set[str] = set()
+        for snapshot in reversed(table.metadata.snapshots):
+            left()
+            listed = {
+                each.manifest_path: each for each in reader.list(snapshot) if each.content == ManifestContent.DATA
+            }
+            new = [each for path, each in listed.items() if path not in seen]
+            seen.update(listed)
+            for manifests in in_batches(new, _AT_ONCE):
+                left()
+                for entry in reader.entries(manifests):
+                    if entry.is_live:
+                        yield entry.data_file.file_path
+
+
+@contextmanager
+def _kept_if_unreadable(table: HiveTable, other: TableName) -> Iterator[None]:
+    """Raises HiveTableKept for an Iceberg table that cannot be searched; what may pass by itself as it is."""
+    try:
+        yield
+    except (HiveTableKept, MetastoreError):
+        raise
+    except IcebergHmsError as error:
+        # The client that drops the table may not know the other one.
+        logger.warning("%s is not dropped, since %s cannot be read: %s", table.name, other, error)
+        raise HiveTableKept(table.name, table.folder, "one cannot be read, which the server's log names") from error
+
+
+class _Folders:
+    """Folders of a Hive table. A file in one of them is one of the table's, in whichever store it says it is: the same
+    store may have many names."""
+
+    def __init__(self, folders: Iterable[str], real_path: Callable[[str], str]) -> None:
+        self._real_path = real_path
+        self._paths: set[str] = set()
+        self._names: tuple[str, ...] = ()
+        self.add(folders)
+
+    def add(self, folders: Iterable[str]) -> None:
+        """Further folders; those in one that is there already change nothing."""
+        for folder in folders:
+            if self.hold(folder):
+                continue
+            spelled, real = parse(folder), resolved(folder, self._real_path)
+            self._paths.update(each.path.rstrip("/") for each in (spelled, real) if each is not None)
+        self._names = tuple(f"/{name}/" for name in {path.rpartition("/")[2] for path in self._paths})
+
+    def hold(self, location: str) -> bool:
+        """Whether a location is one of the folders or lies in one."""
+        text = f"{location}/"
+        # Most locations have the name of none, and a table may have millions.
+        if not any(name in text for name in self._names):
+            return False
+        path = f"{parse.__wrapped__(location).path}/"
+        return any(path.startswith(f"{each}/") for each in self._paths)
+
+
+def _may_read_files_of_others(parameters: Mapping[str, str]) -> bool:
+    """Whether a table may have taken over files that Hive wrote, by its row. Those have no field ids, so such a table
+    has a name mapping. A row tells all properties only if it tells the schema, and none that is very long."""
+    schema = parameters.get("current-schema", "")
+    return NAME_MAPPING in parameters or not 0 < len(schema) < _SCHEMA_MAX

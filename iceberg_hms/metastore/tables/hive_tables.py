@@ -1,0 +1,73 @@
+"""Rows of Hive tables whose files a drop deletes: the HiveTables port over Thrift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.coordinator.hive_ports import HiveTable
+from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, TABLE_PURGE, is_iceberg
+from iceberg_hms.metastore.tables.rows import HmsRows
+from iceberg_hms.metastore.tables.table_names import TableNames
+from iceberg_hms.metastore.tables.table_pointer import pointer_of
+
+_MANAGED_TABLE: Final = "MANAGED_TABLE"
+_EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
+_PARTITIONS_PER_CALL: Final = 500
+
+
+class HmsHiveTables:
+    """coordinator.hive_ports.HiveTables on a metastore."""
+
+    def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
+        self._names = TableNames(pool, clock=clock)
+
+    def load(self, name: TableName) -> HiveTable | None:
+        """As the port says."""
+        try:
+            row = self._rows.load(name)
+        except NoSuchTable:
+            return None
+        if is_iceberg(row.parameters or {}) or row.sd is None or not row.sd.location or not _is_purged(row):
+            return None
+        return HiveTable(name, row.sd.location, row.createTime or 0, bool(row.partitionKeys))
+
+    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
+        """As the port says."""
+        deadline = self._clock.monotonic() + timeout_seconds
+        arguments = {"db_name": table.name.namespace, "tbl_name": table.name.name}
+        names = self._ask("get_partition_names", **arguments, max_parts=-1)
+        for start in range(0, len(names), _PARTITIONS_PER_CALL):
+            if self._clock.monotonic() > deadline:
+                raise MetastoreUnavailable(f"{table.name} has too many partitions to read them in time", next_step="")
+            some = names[start : start + _PARTITIONS_PER_CALL]
+            for partition in self._ask("get_partitions_by_names", **arguments, names=some):
+                if partition.sd is not None and partition.sd.location:
+                    yield partition.sd.location
+
+    def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
+        """As the port says."""
+        for row in self._names.iceberg_rows(namespace, seconds=timeout_seconds):
+            if row.parameters.get(METADATA_LOCATION):
+                yield pointer_of(TableName(namespace, row.tableName), row)
+
+    def drop(self, table: HiveTable) -> SwapAnswer:
+        """As the port says."""
+        return self._rows.drop(table.name)
+
+    def _ask(self, method: str, **arguments: Any) -> Any:
+        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)
+
+
+def _is_purged(row: Any) -> bool:
+    """Whether the metastore deletes a table's files when it drops the table."""
+    if row.tableType == _EXTERNAL_TABLE:
+        return str((row.parameters or {}).get(TABLE_PURGE, "")).lower() == "true"
+    return bool(row.tableType == _MANAGED_TABLE)

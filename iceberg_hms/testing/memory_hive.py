@@ -1,0 +1,73 @@
+"""Hive tables in memory, in the rows of a MemoryTablePointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from iceberg_hms.coordinator.hive_ports import HiveTable
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
+
+_PURGE = "external.table.purge"
+
+
+class MemoryHiveTables:
+    """coordinator.hive_ports.HiveTables.
+
+    partitions: the folders of a table's partitions. slow: searches run out of time."""
+
+    def __init__(self, tables: MemoryTablePointer) -> None:
+        self.tables = tables
+        self.partitions: dict[TableName, list[str]] = {}
+        self.slow = False
+        self._created: dict[TableName, int] = {}
+
+    def add(
+        self,
+        name: TableName,
+        location: str,
+        table_type: str = "MANAGED_TABLE",
+        parameters: Mapping[str, str] | None = None,
+        partitions: Sequence[str] = (),
+    ) -> None:
+        """Add a row of a table that is not Iceberg's."""
+        self.tables.rows[name] = MemoryRow(dict(parameters or {}), location=location, table_type=table_type)
+        self.partitions[name] = list(partitions)
+        self._created[name] = len(self._created)
+
+    def load(self, name: TableName) -> HiveTable | None:
+        """As the port says."""
+        row = self.tables.rows.get(name)
+        if row is None or "metadata_location" in row.parameters or row.location is None:
+            return None
+        is_purged = row.table_type == "EXTERNAL_TABLE" and row.parameters.get(_PURGE, "").lower() == "true"
+        if row.table_type != "MANAGED_TABLE" and not is_purged:
+            return None
+        return HiveTable(name, row.location, self._created.get(name, 0), bool(self.partitions.get(name)))
+
+    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
+        """As the port says."""
+        self._look_at_the_clock(timeout_seconds)
+        yield from self.partitions[table.name]
+
+    def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
+        """As the port says."""
+        self._look_at_the_clock(timeout_seconds)
+        if namespace in self.tables.namespaces:
+            for name in self.tables.list_tables(namespace):
+                yield self.tables.load(TableName(namespace, name))
+
+    def drop(self, table: HiveTable) -> SwapAnswer:
+        """As the port says."""
+
+        def move() -> SwapAnswer:
+            if self.tables.rows.pop(table.name, None) is None:
+                return Refused(True, NoSuchTable(table.name))
+            return Swapped()
+
+        return self.tables.move("drop_hive", table.name, move)
+
+    def _look_at_the_clock(self, timeout_seconds: float) -> None:
+        if self.slow or timeout_seconds <= 0:
+            raise MetastoreUnavailable("There was no time to read all rows", next_step="")
