@@ -26,6 +26,7 @@ from iceberg_hms.errors import (
     CommitConflict,
     HiveTableKept,
     IcebergHmsError,
+    InvalidInput,
     MetastoreError,
     MetastoreUnavailable,
     MissingFile,
@@ -132,22 +133,21 @@ class HiveDrops:
                 logger.info("no row of %s can be read: %s", pointer.name, error)
                 return False
             reads_by_name = NAME_MAPPING in found.metadata.properties
-            return reads_by_name and any(folders.hold(each) for each in self._data_files(found, left))
+            return reads_by_name and any(folders.hold(each) for each in self._data_files(found, folders, left))
 
-    def _data_files(self, table: TableVersion, left: Callable[[], float]) -> Iterator[str]:
+    def _data_files(self, table: TableVersion, folders: _Folders, left: Callable[[], float]) -> Iterator[str]:
+        """The data files of all snapshots, as far as their manifests have the name of a folder in them."""
         guard = None if self._locations is None else self._locations.table_guard(table.pointer, table.metadata)
         reader = manifests_for(self._ports, guard)
         seen: set[str] = set()
         for snapshot in reversed(table.metadata.snapshots):
             left()
-            listed = {
-                each.manifest_path: each for each in reader.list(snapshot) if each.content == ManifestContent.DATA
-            }
-            new = [each for path, each in listed.items() if path not in seen]
-            seen.update(listed)
+            new = [each for each in reader.list(snapshot) if each.content == ManifestContent.DATA]
+            new = [each for each in new if each.manifest_path not in seen]
+            seen.update(each.manifest_path for each in new)
             for manifests in in_batches(new, _AT_ONCE):
                 left()
-                for entry in reader.entries(manifests):
+                for entry in reader.entries(reader.naming(manifests, folders.names)):
                     if entry.is_live:
                         yield entry.data_file.file_path
 
@@ -166,13 +166,15 @@ def _kept_if_unreadable(table: HiveTable, other: TableName) -> Iterator[None]:
 
 
 class _Folders:
-    """Folders of a Hive table. A file in one of them is one of the table's, in whichever store it says it is: the same
-    store may have many names."""
+    """Folders of a Hive table. A path in one of them counts, whatever store its location names: one store may have many
+    names.
+
+    names: each location in a folder has one of these texts in it."""
 
     def __init__(self, folders: Iterable[str], real_path: Callable[[str], str]) -> None:
         self._real_path = real_path
         self._paths: set[str] = set()
-        self._names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
         self.add(folders)
 
     def add(self, folders: Iterable[str]) -> None:
@@ -182,15 +184,18 @@ class _Folders:
                 continue
             spelled, real = parse(folder), resolved(folder, self._real_path)
             self._paths.update(each.path.rstrip("/") for each in (spelled, real) if each is not None)
-        self._names = tuple(f"/{name}/" for name in {path.rpartition("/")[2] for path in self._paths})
+        self.names = tuple(f"/{name}/" for name in {path.rpartition("/")[2] for path in self._paths})
 
     def hold(self, location: str) -> bool:
         """Whether a location is one of the folders or lies in one."""
         text = f"{location}/"
         # Most locations have the name of none, and a table may have millions.
-        if not any(name in text for name in self._names):
+        if not any(name in text for name in self.names):
             return False
-        path = f"{parse.__wrapped__(location).path}/"
+        try:
+            path = f"{parse.__wrapped__(location).path}/"
+        except InvalidInput:
+            return True
         return any(path.startswith(f"{each}/") for each in self._paths)
 
 

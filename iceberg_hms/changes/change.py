@@ -125,6 +125,11 @@ class Manifests(Protocol):
         each manifest once for that."""
         ...
 
+    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
+        """The manifests that may have a file with one of these texts in its path, in their order: all that have one,
+        and perhaps others. A driver looks for the texts in the bytes, a hundred times as fast as `entries`."""
+        ...
+
     def write(
         self,
         metadata: TableMetadata,

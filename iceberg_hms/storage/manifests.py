@@ -22,6 +22,7 @@ from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifests.manifest import (
     ManifestEntry,
     decode_manifest,
+    has_text,
     live_data_files,
     read_header,
 )
@@ -130,6 +131,11 @@ class ManifestStore:
         self.cache_filter(file.manifest_path, filter_)
         return filter_
 
+    def has_text(self, file: ManifestFile, texts: Sequence[bytes]) -> bool:
+        """Whether the records of a manifest have one of these texts anywhere."""
+        read = self.read(file.manifest_path)
+        return has_text(read.data, file.manifest_path, file, texts, self.bounds)
+
     def cache_filter(self, location: str, filter_: bytes) -> None:
         """Cache the filter of a manifest that is on disk."""
         with self._mutex:
@@ -223,6 +229,13 @@ class TableManifests:
     def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
         files = tuple(files)
         return tuple(files[at] for at in file_filters.candidates(self._filters(files), keys))
+
+    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
+        files, wanted = tuple(files), [text.encode() for text in texts]
+        found = self._store.gather(
+            (each.manifest_length, partial(self._store.has_text, each, wanted)) for each in files
+        )
+        return tuple(each for each, has_one in zip(files, found, strict=True) if has_one)
 
     def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
         known = self._store.cached_filters(files)

@@ -85,6 +85,13 @@ class MemoryManifests:
             if any(each.is_live and file_key(each.data_file.file_path) in keys for each in entries)
         )
 
+    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
+        return tuple(
+            file
+            for file, entries in self.read(files)
+            if any(text in each.data_file.file_path for each in entries for text in texts)
+        )
+
     def write(
         self,
         metadata: TableMetadata,

@@ -156,6 +156,10 @@ class SimulatedManifests:
         """As the port says."""
         return self._inner.candidates(files, keys)
 
+    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
+        """As the port says."""
+        return self._inner.naming(files, texts)
+
     def write(
         self,
         metadata: TableMetadata,

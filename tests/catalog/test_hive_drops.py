@@ -68,6 +68,7 @@ def lake() -> Lake:
         "file:///warehouse/db.db/t_backup_/1.parquet",
         "/warehouse/db.db//t_backup_/1.parquet",
         "hdfs://alias/warehouse/db.db/t_backup_/1.parquet",
+        "no/location/t_backup_/1.parquet",
     ],
 )
 @pytest.mark.parametrize("name", ["db.t", "other.t"])

@@ -61,6 +61,10 @@ class GuardedManifests:
         """As the port says."""
         return self._manifests.candidates(self._checked(files), keys)
 
+    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
+        """As the port says."""
+        return self._manifests.naming(self._checked(files), texts)
+
     def write(
         self,
         metadata: TableMetadata,

@@ -173,6 +173,7 @@ class RecordedWrites:
         self.entries = manifests.entries
         self.read = manifests.read
         self.candidates = manifests.candidates
+        self.naming = manifests.naming
         self.flush = manifests.flush
         self.discard = manifests.discard
 

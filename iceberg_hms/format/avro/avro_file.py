@@ -108,6 +108,14 @@ class Container:
             projection = None if wanted is None else fastavro.parse_schema(wanted)
         except _DECODE_ERRORS as error:
             raise CorruptFile(self.location, f"its Avro schema cannot be used: {error!r}") from error
+        for number, (count, raw) in enumerate(self.raw_blocks(), 1):
+            try:
+                yield from self._decode_block(raw, count, parsed, projection, encoded=encoded)
+            except _DECODE_ERRORS as error:
+                raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
+
+    def raw_blocks(self) -> Iterator[AvroBlock]:
+        """The blocks, decompressed. Raises CorruptFile."""
         left = self.bounds.inflated_bytes(self.size)
         for number, (count, block) in enumerate(self.blocks, 1):
             try:
@@ -115,9 +123,9 @@ class Container:
                 left -= len(raw)
                 if count > len(raw):
                     raise ValueError(f"{count} records in {len(raw)} bytes")
-                yield from self._decode_block(raw, count, parsed, projection, encoded=encoded)
             except _DECODE_ERRORS as error:
                 raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
+            yield count, raw
 
     def _inflated(self, number: int, block: bytes, left: int) -> bytes:
         """left: how many bytes the file may inflate to."""

@@ -410,6 +410,22 @@ def candidates_leave_out_delete_files(open_: Open, root: str) -> None:
     expect_equal(list(_live(port, lines, {file_key("file:/d/x")})), [], "live data files")
 
 
+def manifests_are_found_by_the_text_of_a_path(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    deletes = _added("file:/far/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
+    own = [
+        line
+        for each in (_added("file:/d/büro/a", "file:/d/b"), _added("file:/d/c"), deletes)
+        for line in _write(port, metadata, 7, each)
+    ]
+    lines = port.list(_stage(port, metadata, 7, 5, own))
+    port.flush()
+    for reader in (port, open_()):
+        for texts, wanted in ((["/büro/"], [0]), (["/no/", "/d/"], [0, 1]), (["/far/"], [2]), (["/no/"], []), ([], [])):
+            expect_equal(list(reader.naming(lines, texts)), [lines[at] for at in wanted], f"manifests with {texts}")
+
+
 def manifests_are_read_one_by_one_and_more_than_once(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
@@ -469,4 +485,5 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     candidates_leave_out_delete_files,
     manifests_are_read_one_by_one_and_more_than_once,
     candidates_are_all_manifests_with_one_of_the_files,
+    manifests_are_found_by_the_text_of_a_path,
 )

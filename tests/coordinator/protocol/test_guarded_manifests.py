@@ -48,6 +48,7 @@ def calls(folder: str) -> dict[str, Callable[[GuardedManifests], object]]:
         "added": lambda manifests: manifests.added(listed),
         "entries": lambda manifests: manifests.entries(files),
         "candidates": lambda manifests: manifests.candidates(files, ["x"]),
+        "naming": lambda manifests: manifests.naming(files, ["x"]),
         "write": lambda manifests: manifests.write(metadata, None, None, 1, []),  # type: ignore[arg-type]
         "stage_list": lambda manifests: manifests.stage_list(metadata, listed, []),
     }
