@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 import typer
 
 from iceberg_hms import errors
-from iceberg_hms.cli.lifetime import Lifetime
+from iceberg_hms.cli.lifetime import Lifetime, restart_in_place
 from iceberg_hms.cli.logs import RECORD, LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
@@ -158,13 +159,15 @@ def _run_zookeeper(directory: Path, port: int) -> AbstractContextManager[ZooKeep
 class Waiting(Protocol):
     """How a server command waits for its end: `lifetime.Lifetime`."""
 
+    restarts: bool
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def ready(self, *, second_signal_ends: bool = False) -> None: ...
+    def ready(self, *, second_signal_ends: bool = False, can_restart: bool = False) -> None: ...
 
     def wait(self) -> signal.Signals | None: ...
 
@@ -175,13 +178,15 @@ class Waiting(Protocol):
 class Environment:
     """What commands use to reach servers, files and signals. Tests pass an Environment of their own as click's `obj`.
 
-    connect: opens the catalog. lifetime: makes the Waiting of a server command. run_metastore, run_zookeeper: make the
-    servers of `local`, which start on entering. probe: finds out what one metastore can do. files: opens the warehouse.
-    play_scenes: plays the demo's scenes on a `demo.stage.Stage`; None for the real ones. debug: show stack traces.
+    connect: opens the catalog. lifetime: makes the Waiting of a server command. restart: restarts it in place, with its
+    listening socket. run_metastore, run_zookeeper: make the servers of `local`, which start on entering. probe: finds
+    out what one metastore can do. files: opens the warehouse. play_scenes: plays the demo's scenes on a
+    `demo.stage.Stage`; None for the real ones. debug: show stack traces.
     """
 
     connect: Callable[[Settings], Reader] = _connect
     lifetime: Callable[[bool], Waiting] = Lifetime
+    restart: Callable[[socket.socket], None] = restart_in_place
     run_metastore: Callable[[Path, int, str | None], AbstractContextManager[MetastoreServer]] = _run_metastore
     run_zookeeper: Callable[[Path, int], AbstractContextManager[ZooKeeperServer]] = _run_zookeeper
     probe: Callable[[str, Settings], ServerReport] = _probe

@@ -1,4 +1,5 @@
-"""How a server command ends: by SIGINT, SIGTERM, or the end of its standard input, always through its `with` blocks."""
+"""How a server command ends: by SIGINT, SIGTERM, or the end of its standard input, always through its `with` blocks;
+and how one is restarted in place, by SIGUSR2."""
 
 from __future__ import annotations
 
@@ -10,9 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
+
+from iceberg_hms.errors import EngineError
+from iceberg_hms.rest.listener import handed_over
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_RESTART = signal.SIGUSR2
 _CHUNK = 64 * 1024
 _STDIN_ENDED = b"\0"
 
@@ -30,12 +35,16 @@ class Lifetime:
 
     exit_with_stdin: also end when standard input is closed. A parent that holds the other end of the pipe takes the
         server with it however the parent dies, `kill -9` included.
+
+    restarts: whether a restart in place is to follow the end: SIGUSR2 ended `wait`, and nothing since asked for an end.
+    Known after `__exit__`.
     """
 
     def __init__(self, exit_with_stdin: bool) -> None:
         self._exit_with_stdin = exit_with_stdin
         self._starting = True
         self._second_ends = False
+        self.restarts = False
         self._before: list[Any] = []
         # Python's handlers run in the main thread only, and a signal does not wake that if it arrives just before a
         # wait, or in another thread. So the interpreter writes each signal's number to a socket at once.
@@ -54,7 +63,7 @@ class Lifetime:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for number, handler in zip(_SIGNALS, self._before, strict=True):
+        for number, handler in zip((*_SIGNALS, _RESTART), self._before, strict=False):
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup_before)
         self._writer.close()
@@ -62,19 +71,22 @@ class Lifetime:
             self._watcher.join()
         self._reader.close()
 
-    def ready(self, *, second_signal_ends: bool = False) -> None:
+    def ready(self, *, second_signal_ends: bool = False, can_restart: bool = False) -> None:
         """The command has started everything: from now on a signal ends `wait`, and interrupts nothing.
 
         second_signal_ends: the next one ends the process at once, with the exit code 128 and its number, as a shell
-        reports a process that a signal killed."""
+        reports a process that a signal killed. can_restart: SIGUSR2 ends `wait` too."""
         self._starting = False
         self._second_ends = second_signal_ends
+        if can_restart:
+            self._before.append(signal.signal(_RESTART, self._interrupt))
 
     def wait(self) -> signal.Signals | None:
         """Block until a signal comes, and return it, or standard input ends. Called once."""
         first = next(self._ends, None)
+        self.restarts = first is _RESTART
         if self._second_ends:
-            signals = 0 if first is None else 1
+            signals = 1 if first in _SIGNALS else 0
             self._watcher = threading.Thread(target=self._watch_signals, args=(signals,), name="signals", daemon=True)
             self._watcher.start()
         return first
@@ -98,11 +110,14 @@ class Lifetime:
         while received := self._reader.recv(1):
             if received == _STDIN_ENDED:
                 yield None
-            elif received[0] in _SIGNALS:
+            elif received[0] in (*_SIGNALS, _RESTART):
                 yield signal.Signals(received[0])
 
     def _watch_signals(self, signals: int) -> None:
         for number in self._ends:
+            if number is _RESTART:
+                continue
+            self.restarts = False
             signals += number is not None
             if number is not None and signals > 1:
                 os._exit(128 + number)
@@ -117,3 +132,15 @@ class Lifetime:
             pass  # Standard input is closed or missing, which counts as its end.
         with contextlib.suppress(OSError):  # The command has ended.
             self._writer.send(_STDIN_ENDED)
+
+
+def restart_in_place(listener: socket.socket) -> NoReturn:
+    """Replace this process by the same command, started again, which takes the listening socket over: its process id
+    stays. Called when everything else is stopped. Raises EngineError if the program is gone."""
+    # Until the new program has its handler, a further one would end it.
+    signal.signal(_RESTART, signal.SIG_IGN)
+    try:
+        environ = handed_over(listener, os.environ)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise EngineError(f"cannot start {sys.executable} again: {error}", next_step="start the server") from error

@@ -7,9 +7,10 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -23,6 +24,7 @@ from iceberg_hms.cli.common import (
     Lock,
     MetastoreUri,
     Overrides,
+    Waiting,
     Warehouse,
     ZooKeeper,
     environment,
@@ -35,10 +37,12 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IcebergHmsError
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.tokens import Everyone, FirstThatKnows, OneToken, TokenFile, new_token
+from iceberg_hms.rest.listener import inherited
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, load_warehouses
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
+    from iceberg_hms.rest.server import RestServer
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +77,8 @@ def serve(
     """Serve the Iceberg REST catalog.
 
     Prints one line of JSON on stdout when it listens, and ends with Ctrl-C, in order: the second one ends it at once.
-    Without --token-file or --no-auth it makes a token of its own, which is in that line.
+    Without --token-file or --no-auth it makes a token of its own, which is in that line. SIGUSR2 restarts it in place,
+    with its arguments: new connections wait meanwhile. A socket that systemd hands over replaces --host and --port.
     """
     settings = load_settings(
         config,
@@ -100,27 +105,45 @@ def serve(
         open_warehouses(context, settings, warehouses) as others,
     ):
         served = cast("Catalog", catalog)
-        server = RestServer(served, settings.rest_host, settings.rest_port, access=access, warehouses=others)
-        try:
-            uri = server.start()
-            lifetime.ready(second_signal_ends=True)
-            _settle_heap()
-            sys.setswitchinterval(_SWITCH_SECONDS)
+        where = settings.rest_host, settings.rest_port
+        server = RestServer(served, *where, access=access, warehouses=others, listener=inherited(os.environ))
+
+        def announce(uri: str) -> None:
             _announce(uri, settings, others, made)
             # A server that starts before its metastore becomes ready when that answers.
             threading.Thread(
                 target=warn_unless_they_answer, args=(served, others), name="metastore-check", daemon=True
             ).start()
-            if lifetime.wait() == signal.SIGTERM:
-                server.drain()
-        finally:
-            server.stop()
+
+        kept = _run(server, lifetime, announce)
+    if kept is not None and lifetime.restarts:
+        output.note("restarting")
+        environment(context).restart(kept)
     if not log.is_written:
         # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
     output.note("stopped")
     # A swap that the metastore does not answer would keep the process for ten minutes. Its lock ends with its lease.
     lifetime.end_within(EXIT_SECONDS)
+
+
+def _run(server: RestServer, lifetime: Waiting, announce: Callable[[str], None]) -> socket.socket | None:
+    """Start the server, and stop it when a signal or the end of standard input says so. Returns its socket, which goes
+    on listening, if the signal asks for a restart."""
+    try:
+        uri = server.start()
+        lifetime.ready(second_signal_ends=True, can_restart=True)
+        _settle_heap()
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        announce(uri)
+        match lifetime.wait():
+            case signal.SIGTERM:
+                server.drain()
+            case signal.SIGUSR2:
+                return server.hand_over()
+        return None
+    finally:
+        server.stop()
 
 
 def _announce(uri: str, settings: Settings, others: Mapping[str, Catalog], made: Mapping[str, str]) -> None:

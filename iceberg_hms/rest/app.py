@@ -178,6 +178,8 @@ class App:
         self._request_ids = RequestIds(context.clock)
         #: Says whether the server is ready.
         self.health = Health(contexts)
+        #: Set by another thread when another server is about to take over: each answer closes its connection.
+        self.retiring = False
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context, self.health))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         self._failures = FailureLog(context.clock)
@@ -231,8 +233,8 @@ class App:
             if response is not None:
                 status = response.status_code
                 response.raw_headers.append((b"x-request-id", entry.request_id.encode()))
-                if self.health.draining:
-                    # The client's next request opens a connection, through a balancer to another server.
+                if self.retiring:
+                    # The client's next request opens a connection, which reaches another server.
                     response.raw_headers.append((b"connection", b"close"))
                 self._tell_failure(entry, scope["method"], path, status)
                 await send_in_parts(response, send)

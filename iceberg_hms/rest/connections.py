@@ -62,6 +62,11 @@ class ClientConnection(Protocol):
 
     peer: str
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has brought no request yet."""
+        ...
+
     def give_way(self) -> None:
         """Close at once, for another connection. Only idle connections are asked to."""
         ...
@@ -141,6 +146,13 @@ class Connections:
         if not peer.connections:
             del self._peers[connection.peer]
         self._counters.connections(len(self._all))
+
+    async def first_requests(self, seconds: float) -> None:
+        """Wait until every connection has brought a request, at most for so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while loop.time() < deadline and any(connection.is_new for connection in self._all):
+            await asyncio.sleep(_SWEEP_SECONDS[0])
 
     def closed(self, reason: str, peer: str, loop: asyncio.AbstractEventLoop) -> None:
         """Count a connection that the server closed or refused, and log it at a bounded rate."""

@@ -176,6 +176,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._ended = True
         super().connection_lost(exc)
 
+    @property
+    def is_new(self) -> bool:
+        return not self._ended and self.cycle is None
+
     def give_way(self) -> None:
         # Nobody watches it any more, so nothing of it may wait.
         self._ended = True

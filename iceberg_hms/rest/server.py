@@ -39,6 +39,11 @@ START_SECONDS: Final = 15.0
 STOP_SECONDS: Final = 5.0
 #: How much longer the thread may take to end.
 STOP_MARGIN_SECONDS: Final = 5.0
+#: For so long connections in use end with an answer before another process gets the socket. Those that are left have
+#: been idle as long: Java's client looks at one that was idle for two seconds before it uses it again.
+HAND_OVER_SECONDS: Final = 3.0
+#: How long a connection may take to bring its first request after `stop`.
+FIRST_REQUEST_SECONDS: Final = 1.0
 BACKLOG: Final = 2_048
 MAX_PORT: Final = 65_535
 
@@ -47,8 +52,10 @@ class RestServer:
     """A REST server for a catalog. Use it once: start, stop.
 
     host, port: where to listen; port 0 takes any free one. token, access, free_locations, warehouses: as for
-    `create_app`. The caller keeps the catalogs and closes them after `stop`. Raises ConfigError for a host that other
-    machines reach if nothing says who may call: `access=Everyone()` says so too.
+    `create_app`. listener: a socket that listens already, and that another process may have as well; its address counts
+    instead of host and port, and the server closes it.
+    The caller keeps the catalogs and closes them after `stop`. Raises ConfigError for a host that other machines reach
+    if nothing says who may call: `access=Everyone()` says so too.
     """
 
     def __init__(
@@ -61,9 +68,12 @@ class RestServer:
         access: Access | None = None,
         free_locations: bool = False,
         warehouses: Mapping[str, Catalog] | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
-        self._host = host
-        self._port = port
+        self._listener = listener
+        self._is_shared = listener is not None
+        self._host: str = host if listener is None else listener.getsockname()[0]
+        self._port: int = port if listener is None else listener.getsockname()[1]
         self._app = create_app(
             catalog,
             token=token,
@@ -76,8 +86,8 @@ class RestServer:
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
         self._certificates = certificates(catalog.settings)
-        if not is_loopback(host):
-            _check_exposure(host, secret=token is not None, access=access, tls=self._certificates is not None)
+        if not is_loopback(self._host):
+            _check_exposure(self._host, secret=token is not None, access=access, tls=self._certificates is not None)
 
     @property
     def port(self) -> int:
@@ -95,10 +105,13 @@ class RestServer:
         """Start serving and return the uri. Raises EngineError, with nothing left running."""
         if self._thread is not None:
             raise EngineError("this server was started before", next_step="create a new one")
-        listener = self._listen()
+        if self._listener is None:
+            self._listener = self._listen()
+        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        connections = Connections(ConnectionLimits.of(self._settings, open_files), self._app.counters)
         config = uvicorn.Config(
             self._app,
-            http=self._protocol(),
+            http=self._protocol(connections),
             # The caller configures logging, of the `uvicorn` loggers too.
             log_config=None,
             access_log=False,
@@ -110,9 +123,10 @@ class RestServer:
             timeout_keep_alive=self._settings.rest_keep_alive_seconds,
             timeout_graceful_shutdown=math.ceil(self._request_seconds),
         )
-        self._server = _Uvicorn(config)
+        self._server = _Uvicorn(config, connections)
+        # The server's thread closes its own descriptor of the socket.
         self._thread = threading.Thread(
-            target=self._server.run_on, args=(listener,), name="iceberg-hms-rest", daemon=True
+            target=self._server.run_on, args=(self._listener.dup(),), name="iceberg-hms-rest", daemon=True
         )
         self._thread.start()
         if not self._server.settled.wait(START_SECONDS) or not self._server.started:
@@ -124,10 +138,8 @@ class RestServer:
             )
         return self.uri
 
-    def _protocol(self) -> type[asyncio.Protocol]:
+    def _protocol(self, connections: Connections) -> type[asyncio.Protocol]:
         """What makes the protocol of a new connection."""
-        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = Connections(ConnectionLimits.of(self._settings, open_files), self._app.counters)
         tls = self._certificates
 
         def protocol(**arguments: Any) -> asyncio.Protocol:
@@ -146,17 +158,38 @@ class RestServer:
 
     def drain(self) -> None:
         """Answer that the server is not ready, and go on with everything else for `rest.drain-ms`, so that balancers
-        notice and send no more requests. Returns at once if nobody has asked lately whether it is ready."""
+        notice and send no more requests. Returns at once if nobody has asked lately whether it is ready, and no other
+        process has the socket."""
         health = self._app.health
         seconds = self._settings.rest_drain_ms / 1000
         if seconds and health.is_watched:
             health.draining = True
             logger.info("not ready any more; accepting requests for another %g s", seconds)
-            self.wait(seconds)
+            self._retire(seconds)
+        elif self._is_shared:
+            self._retire(HAND_OVER_SECONDS)
+
+    def hand_over(self) -> socket.socket:
+        """Stop as `stop` does, after some seconds in which clients leave their connections, and return the socket. It
+        goes on listening: new connections wait for the process that gets it next. Called once, after `start`; else
+        raises EngineError."""
+        if self._listener is None:
+            raise EngineError("this server has no socket to hand over", next_step="start it first")
+        kept = self._listener.dup()
+        self._retire(HAND_OVER_SECONDS)
+        self.stop()
+        return kept
+
+    def _retire(self, seconds: float) -> None:
+        """Go on for so long, and close each connection with its next answer."""
+        self._app.retiring = True
+        self.wait(seconds)
 
     def stop(self) -> None:
         """Accept no new requests, let running ones finish, and return: at most after `rest.commit-wait-ms` and ten
         seconds. May be called twice."""
+        if self._listener is not None:
+            self._listener.close()
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
@@ -214,8 +247,9 @@ def _check_exposure(host: str, *, secret: bool, access: Access | None, tls: bool
 class _Uvicorn(uvicorn.Server):
     """uvicorn's server. settled: set once it has started or failed to; failure: why it failed."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
+        self._connections = connections
         self.settled = threading.Event()
         self.failure: BaseException | None = None
 
@@ -235,3 +269,10 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self.settled.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        # uvicorn would close the connections that were accepted last, whose requests are on their way.
+        await self._connections.first_requests(FIRST_REQUEST_SECONDS)
+        await super().shutdown(sockets=sockets)

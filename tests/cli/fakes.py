@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from signal import Signals
+from signal import SIGUSR2, Signals
 from typing import Any, Self
 
 from typer.testing import CliRunner
@@ -106,12 +106,16 @@ class OneMoment:
     during: Callable[[], None]
     signal: Signals | None = None
 
+    @property
+    def restarts(self) -> bool:
+        return self.signal is SIGUSR2
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None: ...
 
-    def ready(self, *, second_signal_ends: bool = False) -> None: ...
+    def ready(self, *, second_signal_ends: bool = False, can_restart: bool = False) -> None: ...
 
     def wait(self) -> Signals | None:
         self.during()

@@ -29,6 +29,7 @@ try:
         finally:
             {end}
             print("cleaned", flush=True)
+    {after}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -43,11 +44,12 @@ def program(
     start: str = "pass",
     listening: str = "pass",
     end: str = "pass",
+    after: str = "pass",
     ready: str = "",
     tell: bool = False,
 ) -> Iterator[subprocess.Popen[str]]:
     """The process, which is killed if the test did not end it."""
-    hooks = {"before": before, "start": start, "listening": listening, "end": end}
+    hooks = {"before": before, "start": start, "listening": listening, "end": end, "after": after}
     text = PROGRAM.format(exit_with_stdin=exit_with_stdin, ready=ready, tell=tell, **hooks)
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", text], stdin=pipe, stdout=pipe, text=True) as process:
@@ -109,6 +111,54 @@ def test_a_second_signal_ends_a_command_at_once_that_says_so(number: signal.Sign
         assert [first_line(process), first_line(process)] == ["over", "cleaning"]
         process.send_signal(number)
         assert process.wait(timeout=WAIT) == 128 + number
+
+
+RESTARTS = "can_restart=True, second_signal_ends=True"
+TELL = "print(lifetime.restarts, flush=True)"
+
+
+def test_sigusr2_ends_the_wait_for_a_restart() -> None:
+    with program(ready=RESTARTS, tell=True, after=TELL) as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(signal.SIGUSR2)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "SIGUSR2", "cleaned", "True"]
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("then", "restarts"), [(signal.SIGUSR2, "True"), (signal.SIGTERM, "False")])
+def test_a_signal_to_end_takes_back_a_restart(then: signal.Signals, restarts: str) -> None:
+    with program(ready=RESTARTS, end=f"os.kill(os.getpid(), {then.value})", after=TELL) as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(signal.SIGUSR2)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned", restarts]
+        assert process.returncode == 0
+
+
+def test_a_restart_is_taken_back_once_and_then_ended_at_once() -> None:
+    end = "print('cleaning', flush=True); import time; time.sleep(60)"
+    with program(ready=RESTARTS, end=end) as process:
+        assert first_line(process) == "waiting"
+        for number in (signal.SIGUSR2, signal.SIGTERM):
+            process.send_signal(number)
+        assert [first_line(process), first_line(process)] == ["over", "cleaning"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=WAIT) == 128 + signal.SIGTERM
+
+
+def test_a_server_is_not_started_again_without_its_program() -> None:
+    text = """
+import socket, sys
+from iceberg_hms.cli.lifetime import restart_in_place
+from iceberg_hms.errors import EngineError
+
+sys.executable = "/nowhere/python"
+try:
+    restart_in_place(socket.create_server(("127.0.0.1", 0)))
+except EngineError as error:
+    print(error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("cannot start /nowhere/python again: ")
 
 
 def test_a_thread_that_never_ends_does_not_keep_a_command_that_ends_in_time() -> None:

@@ -167,6 +167,20 @@ def test_only_a_watched_server_drains_and_only_after_sigterm(
     assert drained == (watched and number is signal.SIGTERM)
 
 
+def test_sigusr2_restarts_it_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iceberg_hms.rest.server.HAND_OVER_SECONDS", 0.1)
+    catalog, visit, kept = ScriptedCatalog(), Visit(), list[socket.socket]()
+    options = ("serve", "--port", "0", "--no-auth")
+    result = run(*options, catalog=catalog, during=visit, signal=signal.SIGUSR2, restart=kept.append)
+    assert result.exit_code == 0, result.stderr
+    assert "restarting\n" in result.stderr
+    assert catalog.closed == 1
+    [listener] = kept
+    with listener:
+        assert visit.event["uri"] == f"http://127.0.0.1:{listener.getsockname()[1]}"
+        socket.create_connection(listener.getsockname(), timeout=30).close()
+
+
 def test_a_taken_port_is_two_lines_and_exit_code_1() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = run("serve", "--port", str(taken.getsockname()[1]), catalog=ScriptedCatalog())

@@ -74,7 +74,7 @@ def test_health_paths_are_read_only(web: Web, method: str, path: str) -> None:
 def test_a_server_that_is_about_to_stop_is_live_and_not_ready(catalog: ScriptedCatalog, table: str) -> None:
     app = create_app(catalog, settings=catalog.settings)
     web = Web(app)
-    app.health.draining = True
+    app.health.draining = app.retiring = True
     response = web("GET", "/health/ready")
     assert (response.status_code, response.json()["reason"]) == (503, "the server is about to stop")
     for path in ("/health/live", table):

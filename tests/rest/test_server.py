@@ -19,6 +19,7 @@ from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, error_of
+from tests.security.raw import eventually
 
 TOKEN = "correct-horse-battery"
 
@@ -168,6 +169,74 @@ def test_running_requests_finish_before_the_server_stops(catalog: ScriptedCatalo
         stopper.join(30)
         asker.join(30)
     assert answers == [200]
+
+
+def test_a_socket_that_is_handed_over_refuses_nobody(catalog: ScriptedCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    a server hands its socket over: it answers meanwhile, and each answer is the last of its connection
+    a client asks when no server is there
+    the next server answers
+    """
+    monkeypatch.setattr("iceberg_hms.rest.server.HAND_OVER_SECONDS", 0.5)
+    first = RestServer(catalog, "127.0.0.1", 0, None)
+    url = f"{first.start()}/health/live"
+    with ThreadPoolExecutor(1) as pool, httpx.Client(timeout=30) as http:
+        assert "connection" not in http.get(url).headers
+        handing_over = pool.submit(first.hand_over)
+        assert eventually(lambda: http.get(url).headers.get("connection") == "close")
+        assert httpx.get(f"{first.uri}/health/ready", timeout=30).status_code == 200
+        kept = handing_over.result(30)
+        assert first.wait(0)
+        late = pool.submit(http.get, url)
+        with RestServer(catalog, "127.0.0.1", 1, None, listener=kept) as second:
+            assert second.uri == first.uri
+            assert late.result(30).status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+
+
+def test_a_server_on_a_socket_that_others_have_lets_clients_leave_before_it_stops(
+    catalog: ScriptedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iceberg_hms.rest.server.HAND_OVER_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        with RestServer(catalog, "127.0.0.1", 0, None, listener=listener.dup()) as server:
+            draining = pool.submit(server.drain)
+            url = f"{server.uri}/health/live"
+            assert eventually(lambda: httpx.get(url).headers.get("connection") == "close")
+            draining.result(30)
+        # The socket is still there.
+        socket.create_connection(listener.getsockname(), timeout=30).close()
+
+
+def test_the_address_of_a_handed_over_socket_says_who_reaches_it(catalog: ScriptedCatalog) -> None:
+    with (
+        socket.create_server(("0.0.0.0", 0)) as listener,
+        pytest.raises(ConfigError, match=r"other machines reach 0\.0\.0\.0"),
+    ):
+        RestServer(catalog, "127.0.0.1", 0, None, listener=listener)
+
+
+def test_a_connection_that_was_accepted_last_gets_its_answer(catalog: ScriptedCatalog) -> None:
+    """Its request is on its way when the server stops."""
+    with RestServer(catalog, "127.0.0.1", 0, None) as server, ThreadPoolExecutor(1) as pool:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+            assert eventually(lambda: "iceberg_hms_rest_connections 2" in httpx.get(f"{server.uri}/metrics").text)
+            stopping = pool.submit(server.stop)
+            assert eventually(lambda: not is_listening(server.port))
+            connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with connection.makefile("rb") as reader:
+                assert reader.readline().split()[1] == b"200"
+                reader.read()
+        stopping.result(30)
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("bound", [{"queue_max_changes": 1}, {"queue_max_bytes": 1}], ids=["count", "bytes"])
