@@ -23,7 +23,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,9 @@ faults: setup java  ## lost replies, killed writers and the like on a real metas
 
 kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 SEED=7
 	KILLS=$(or $(KILLS),20) KILL_SEED=$(SEED) $(RUN) $(PY) -m pytest integration/test_server_killed.py
+
+restarts: setup java  ## how many Spark statements fail while the server restarts, in four ways: RESTARTS=10
+	RESTARTS=$(or $(RESTARTS),5) $(RUN) $(PY) -m pytest integration/test_server_restarts.py --log-cli-level=INFO
 
 frozen: setup java  ## holders of a lock that stop, vanish or sleep: how long the next commit takes; TIMES=20
 	FROZEN=$(or $(TIMES),20) $(RUN) $(PY) -m pytest integration/test_frozen_holders.py -s

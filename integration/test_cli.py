@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -67,14 +67,19 @@ def line_of(stream: IO[str]) -> str:
 
 @contextmanager
 def running(
-    *arguments: str, stderr: IO[str] | int = subprocess.PIPE
+    *arguments: str,
+    stderr: IO[str] | int = subprocess.PIPE,
+    launcher: Sequence[str] = (),
+    descriptors: Sequence[int] = (),
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A server command and its announcement; it is killed if the test did not end it.
 
-    stderr: give a file if it logs much, since nobody reads the pipe.
+    stderr: give a file if it logs much, since nobody reads the pipe. launcher: a command that becomes the program,
+    whose path and arguments follow. descriptors: what it inherits.
     """
     process = subprocess.Popen(
-        [PROGRAM, *arguments],
+        [*launcher, PROGRAM, *arguments],
+        pass_fds=descriptors,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
