@@ -114,7 +114,10 @@ class LocationNotAllowed(IcebergHmsError):
     client cannot read."""
 
     proved_failed = True
-    default_next_step = "name a folder in the warehouse, or ask the server's operator to allow this one"
+    default_next_step = (
+        "name a folder below that of the namespace, or ask the server's operator to add it to `rest.allowed-locations` "
+        "as `<folder>[<namespace>]` and to restart the server"
+    )
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ def refused() -> Iterator[None]:
     with pytest.raises(LocationNotAllowed) as raised:
         yield
     assert "/" not in raised.value.message
+    assert "add it to `rest.allowed-locations`" in (raised.value.next_step or "")
 
 
 @pytest.mark.parametrize(
