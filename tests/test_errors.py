@@ -27,6 +27,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NotAnIcebergView("nyc.flights", "EXTERNAL_TABLE", is_table=True),
     errors.MissingFile("file:/a b"),
     errors.NamespaceNotEmpty("nyc"),
+    errors.HiveTableKept("nyc.raw", "file:/a b", "the search took too long"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
     errors.CorruptFile("file:/a b", "truncated"),
     errors.FileBeyondLimit("file:/a b", "it has more than 7 bytes"),

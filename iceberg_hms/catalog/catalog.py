@@ -1,7 +1,7 @@
 """A catalog of Iceberg tables in a Hive Metastore: the Python API, which the REST server and the command line use too.
 
-It never touches tables of other formats: loading one raises NotAnIcebergTable, which is a NoSuchTable. The one exception
-is `drop_hive_table_in_use`.
+It never touches tables of other formats: loading one raises NotAnIcebergTable, which is a NoSuchTable. The one
+exception is `drop_hive_table_in_use`.
 """
 
 from __future__ import annotations

@@ -286,6 +286,19 @@ def test_a_full_queue_does_nothing_of_what_it_refuses(bound: dict[str, int]) -> 
         assert post(others[early]).status_code == 200
 
 
+def test_the_entity_tag_has_the_name_that_java_looks_for() -> None:
+    catalog = ScriptedCatalog()
+    catalog.create_table("default.t", SCHEMA)
+    with (
+        RestServer(catalog, "127.0.0.1", 0, token=TOKEN) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
+    ):
+        request = f"GET /v1/namespaces/default/tables/t HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        connection.sendall(f"{request}Connection: close\r\n\r\n".encode())
+        head = connection.makefile("rb").read().partition(b"\r\n\r\n")[0]
+    assert b"\r\nETag: W/" in head
+
+
 def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.exceptions import (
