@@ -17,11 +17,13 @@ BENCHMARKS = {
     "manifest-merging": ("manifest_merging", "manifest_merging", "appends with and without merging of manifests"),
     "filtered-changes": ("filtered_changes", "filtered_changes", "deletes and overwrites of 100,000 files by a filter"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
+    "spark-insert": ("spark_inserts", "main", "a short INSERT in Spark's session catalog beside Java's HiveCatalog"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
 #: Processes that benchmarks start.
 PROCESSES = {
     "filtered-change": ("filtered_changes", "run_filtered_change"),
+    "session-inserts": ("spark_inserts", "session_inserts"),
     "worker": ("writers", "run_worker"),
     "watched-server": ("instruments", "run_watched_server"),
 }

@@ -1,0 +1,53 @@
+"""A Spark session of each kind of session catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import iceberg_hms.spark
+from iceberg_hms.spark.configuration import (
+    CATALOG,
+    EXTENSIONS,
+    ICEBERG_RUNTIME,
+    METASTORE_URIS,
+    PACKAGES,
+    SESSION_CATALOG,
+    SQL_EXTENSIONS,
+    WAREHOUSE,
+    warehouse_location,
+)
+
+
+def hive_configuration(metastore_uri: str, warehouse: str) -> dict[str, str]:
+    """The settings of a session whose session catalog is Iceberg's with Java's HiveCatalog, as Iceberg documents it."""
+    return {
+        PACKAGES: ICEBERG_RUNTIME,
+        SQL_EXTENSIONS: EXTENSIONS,
+        "spark.sql.catalogImplementation": "hive",
+        CATALOG: SESSION_CATALOG,
+        f"{CATALOG}.type": "hive",
+        METASTORE_URIS: metastore_uri,
+        WAREHOUSE: warehouse_location(warehouse),
+    }
+
+
+def open_session(
+    kind: str, metastore_uri: str, warehouse: str, server_uri: str | None, settings: Mapping[str, str]
+) -> Any:
+    """kind: `embedded`, `stand-alone` (the server at server_uri), or `hive`. The caller stops the session."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if kind == "hive":
+        for key, value in hive_configuration(metastore_uri, warehouse).items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    return iceberg_hms.spark.configure(
+        builder,
+        metastore_uri=metastore_uri,
+        warehouse=warehouse,
+        server_uri=server_uri if kind == "stand-alone" else None,
+    ).getOrCreate()
