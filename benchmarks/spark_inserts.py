@@ -12,7 +12,7 @@ that was made before. Blocks of the kinds alternate:
 
 The columns are medians of all rounds, in milliseconds:
 
-    1 to 11-20    the session's first INSERT, the second one, and so on: Java, and the server's Python, are cold at first
+    1 to 11-20    the session's first INSERT, the second one, and so on; Java and the server's Python are cold at first
     warm          all after the first half
     other table   the first INSERT of the warm session into another table
 """

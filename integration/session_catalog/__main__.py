@@ -1,0 +1,56 @@
+"""Run chapters in a session of each kind, and print what differs from Java's HiveCatalog.
+
+python -m integration.session_catalog [CHAPTER...] [--kinds embedded,stand-alone] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.instruments import serving
+from iceberg_hms.local.metastore import LocalMetastore
+from integration.session_catalog.compare import HIVE, OURS, chosen, differences, lost_rows, run_kind
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=inspect.cleandoc(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("chapters", nargs="*", metavar="CHAPTER")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(OURS))
+    parser.add_argument("--out", type=Path, help="file for all answers, as JSON")
+    options = parser.parse_args()
+    chapters = chosen(options.chapters)
+    kinds = [HIVE, *options.kinds]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms-")))
+        metastore = stack.enter_context(LocalMetastore(folder / "hms"))
+        server = stack.enter_context(serving(metastore, folder / "server.log"))
+        names = [chapter.name for chapter in chapters]
+        runs = {kind: run_kind(metastore, kind, server.uri, names, folder / kind[0]) for kind in kinds}
+        lines = []
+        for kind in options.kinds:
+            for found in differences(runs[kind], runs[HIVE]):
+                lines.append(f"{found.chapter} {found.number}, {kind}: {found.ours.statement}")
+                lines += [
+                    f"    {who}: {one} | {one.message}" for who, one in (("ours", found.ours), ("hive", found.hive))
+                ]
+        lines += lost_rows(metastore, kinds, chapters, folder)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    if options.out:
+        made = {
+            kind: {name: [asdict(one) for one in answers] for name, answers in run.answers.items()}
+            for kind, run in runs.items()
+        }
+        options.out.write_text(json.dumps(made, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The chapters in a session of each kind, each in a process of its own on one metastore; where their answers differ."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.metastore.connection.pool import ClientPool
+from integration.session_catalog.chapters import CHAPTERS, Chapter
+from integration.session_catalog.run import Answer, Place, place_of
+from integration.spark_fixtures import ROOT, SETTINGS, run_elsewhere
+
+OURS: Final = ("embedded", "stand-alone")
+HIVE: Final = "hive"
+#: A session and all chapters, on a busy machine.
+KIND_SECONDS: Final = 1800
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a session of one kind answered, by chapter."""
+
+    kind: str
+    answers: Mapping[str, Sequence[Answer]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A statement that two kinds answer differently. number: which of the chapter's statements, from 1."""
+
+    chapter: str
+    number: int
+    ours: Answer
+    hive: Answer
+
+
+def run_kind(
+    metastore: LocalMetastore, kind: str, server_uri: str | None, chapters: Sequence[str], folder: Path
+) -> Run:
+    """Run the chapters of these names in a session of a process of its own."""
+    folder.mkdir(parents=True)
+    work = {
+        "kind": kind,
+        "metastore_uri": metastore.uri,
+        "warehouse": metastore.warehouse,
+        "server_uri": server_uri,
+        "settings": {**SETTINGS, "spark.local.dir": str(folder / "spark")},
+        "folder": str(folder),
+        "chapters": list(chapters),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "integration.session_catalog.run"],
+        input=json.dumps(work),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=KIND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    answers = json.loads(done.stdout.splitlines()[-1])
+    return Run(kind, {name: [Answer(**one) for one in made] for name, made in answers.items()})
+
+
+def differences(ours: Run, hive: Run) -> Iterator[Found]:
+    """Where the answers are not the same: columns, rows, or the class of the error."""
+    for chapter, answers in ours.answers.items():
+        pairs = zip(answers, hive.answers[chapter], strict=True)
+        for number, (our, other) in enumerate(pairs, 1):
+            if (our.columns, list(our.rows), our.error) != (other.columns, list(other.rows), other.error):
+                yield Found(chapter, number, our, other)
+
+
+def is_iceberg(row: Any) -> bool:
+    """Whether the metastore's row is that of an Iceberg table or view."""
+    return str(row.parameters.get("table_type", "")).lower().startswith("iceberg")
+
+
+def hive_rows(metastore: LocalMetastore, places: Mapping[str, Place], folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Each Hive table in the databases of the places, as plain Spark reads it: by place, `DB.t` -> rows."""
+    pool = ClientPool([metastore.uri])
+
+    def call(method: str, **arguments: str) -> Any:
+        return pool.run(lambda client: client.call(method, **arguments), idempotent=True)
+
+    try:
+        there = call("get_all_databases")
+        tables = [
+            (key, f"{name}.{table}", f"SELECT * FROM {database}.`{table}`")
+            for key, place in places.items()
+            for name, database in (("DB", place.database), ("OTHER", place.other))
+            if database in there
+            for table in call("get_all_tables", db_name=database)
+            if not is_iceberg(call("get_table", dbname=database, tbl_name=table))
+        ]
+    finally:
+        pool.close()
+    read = run_elsewhere(metastore, "plain", [query for *_, query in tables], folder)
+    found: dict[str, dict[str, list[str]]] = {key: {} for key in places}
+    for (key, name, _), answer in zip(tables, read, strict=True):
+        found[key][name] = answer.rows if answer.error is None else [f"{answer.error}: {answer.message}"]
+    return found
+
+
+def lost_rows(metastore: LocalMetastore, kinds: Sequence[str], chapters: Sequence[Chapter], folder: Path) -> list[str]:
+    """Which Hive tables do not have the rows that their chapter says, read by Spark without any Iceberg catalog."""
+    places = {
+        f"{kind} {chapter.name}": place_of(kind, chapter, metastore.warehouse, str(folder))
+        for kind in kinds
+        for chapter in chapters
+    }
+    found = hive_rows(metastore, places, folder)
+    wrong = []
+    for kind in kinds:
+        for chapter in chapters:
+            wanted = {table: sorted(rows) for table, rows in chapter.keeps.items()}
+            given = found[f"{kind} {chapter.name}"]
+            wrong += [
+                f"{kind}, {chapter.name}, {table}: {given.get(table, 'no such table')}, not {wanted.get(table)}"
+                for table in sorted(wanted.keys() | given.keys())
+                if given.get(table) != wanted.get(table)
+            ]
+    return wrong
+
+
+def chosen(names: Sequence[str]) -> list[Chapter]:
+    """The chapters of these names, or all."""
+    return [chapter for chapter in CHAPTERS if not names or chapter.name in names]
