@@ -26,6 +26,8 @@ PAGE_SIZE_MAX: Final = 10_000
 _MARK_BYTES: Final = 6
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _BOOLEANS: Final = {"true": True, "false": False}
+#: The name of Spark's session catalog, which is fixed.
+_SESSION_CATALOG: Final = "spark_catalog"
 
 
 def decode_segment(segment: str) -> str:
@@ -202,7 +204,7 @@ class RenameTable:
         source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
         return cls(
             source=single_level_table(SEPARATOR.join(source[0]), source[1]),
-            destination=(single_namespace(SEPARATOR.join(destination[0])), destination[1]),
+            destination=_new_name(*destination),
         )
 
 
@@ -249,7 +251,7 @@ class RenameView:
         source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
         return cls(
             source=single_level_view(SEPARATOR.join(source[0]), source[1]),
-            destination=(single_namespace(SEPARATOR.join(destination[0])), destination[1]),
+            destination=_new_name(*destination),
         )
 
 
@@ -302,6 +304,14 @@ def _identifier(raw: Mapping[str, Any]) -> tuple[list[str], str]:
     if not parts or not all(parts):
         raise InvalidInput("Field namespace must be a list of names that are not empty")
     return parts, fields.text("name")
+
+
+def _new_name(parts: list[str], name: str) -> tuple[str, str]:
+    """What a rename names as its destination. Raises NoSuchNamespace for several parts.
+
+    Spark sends the catalog's name with it, if the statement has it; Java's HiveCatalog takes it off, too."""
+    is_after_catalog = len(parts) == 2 and parts[0].lower() == _SESSION_CATALOG
+    return single_namespace(SEPARATOR.join(parts[1:] if is_after_catalog else parts)), name
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:

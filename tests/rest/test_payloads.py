@@ -16,6 +16,7 @@ from iceberg_hms.rest.payloads import (
     Page,
     RegisterTable,
     RenameTable,
+    RenameView,
     UpdateProperties,
     boolean,
     decode_segment,
@@ -158,6 +159,15 @@ def test_a_rename() -> None:
         RenameTable.parse(rename(["a", "b"], ["b"]))
     with pytest.raises(NoSuchNamespace):
         RenameTable.parse(rename(["a"], ["b", "c"]))
+
+
+@pytest.mark.parametrize("parser", [RenameTable, RenameView])
+@pytest.mark.parametrize("catalog", ["spark_catalog", "Spark_Catalog"])
+def test_a_new_name_may_begin_with_sparks_session_catalog(parser: Any, catalog: str) -> None:
+    assert parser.parse(rename(["a"], [catalog, "b"])).destination == ("b", "d")
+    assert parser.parse(rename(["a"], [catalog])).destination == (catalog, "d")
+    with pytest.raises(NoSuchNamespace):
+        parser.parse(rename(["a"], [catalog, "b", "c"]))
 
 
 @pytest.mark.parametrize("namespace", [[], ["a", "b"], [""], ["a\x1fb"], [1], None])
