@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.instruments import serving
 from iceberg_hms.local.metastore import LocalMetastore
-from integration.session_catalog.compare import HIVE, OURS, chosen, differences, lost_rows, run_kind
+from integration.session_catalog.compare import HIVE, OURS, RECORDED, allowing, chosen, differences, lost_rows, run_kind
 
 
 def main() -> None:
@@ -26,17 +26,18 @@ def main() -> None:
     parser.add_argument("chapters", nargs="*", metavar="CHAPTER")
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(OURS))
     parser.add_argument("--out", type=Path, help="file for all answers, as JSON")
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    chapters = chosen(options.chapters)
-    kinds = [HIVE, *options.kinds]
+    chapters = chosen(["sample"] if options.record else options.chapters)
+    kinds = [HIVE, *([] if options.record else options.kinds)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms-")))
         metastore = stack.enter_context(LocalMetastore(folder / "hms"))
-        server = stack.enter_context(serving(metastore, folder / "server.log"))
+        server = stack.enter_context(serving(metastore, folder / "server.log", access=allowing(folder)))
         names = [chapter.name for chapter in chapters]
         runs = {kind: run_kind(metastore, kind, server.uri, names, folder / kind[0]) for kind in kinds}
         lines = []
-        for kind in options.kinds:
+        for kind in kinds[1:]:
             for found in differences(runs[kind], runs[HIVE]):
                 lines.append(f"{found.chapter} {found.number}, {kind}: {found.ours.statement}")
                 lines += [
@@ -44,6 +45,9 @@ def main() -> None:
                 ]
         lines += lost_rows(metastore, kinds, chapters, folder)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+    if options.record:
+        answers = runs[HIVE].answers["sample"]
+        RECORDED.write_text(json.dumps([asdict(one) for one in answers], indent=1) + "\n", encoding="utf-8")
     if options.out:
         made = {
             kind: {name: [asdict(one) for one in answers] for name, answers in run.answers.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.connection.pool import ClientPool
 from integration.session_catalog.chapters import CHAPTERS, Chapter
-from integration.session_catalog.run import Answer, Place, place_of
+from integration.session_catalog.run import INSIDE, Answer, Place, place_of
 from integration.spark_fixtures import ROOT, SETTINGS, run_elsewhere
 
 OURS: Final = ("embedded", "stand-alone")
@@ -38,6 +39,12 @@ class Found:
     number: int
     ours: Answer
     hive: Answer
+
+
+def allowing(folder: Path) -> Sequence[str]:
+    """The options of a server for the sessions of which `run_kind` got a folder in this one."""
+    places = ",".join(f"file:{folder}/{kind[0]}/{INSIDE}" for kind in OURS)
+    return ("--no-auth", "--set", f"rest.allowed-locations={places}")
 
 
 def run_kind(
@@ -132,3 +139,28 @@ def lost_rows(metastore: LocalMetastore, kinds: Sequence[str], chapters: Sequenc
 def chosen(names: Sequence[str]) -> list[Chapter]:
     """The chapters of these names, or all."""
     return [chapter for chapter in CHAPTERS if not names or chapter.name in names]
+
+
+#: Where an answer of many lines or properties is cut, to show the parts that differ.
+_PARTS: Final = re.compile(r"\\n|, (?=[\w.-]+=)")
+
+
+def shown(one: Answer, other: Answer) -> str:
+    """An answer as people read it beside another one: what the other one does not have."""
+    if one.error:
+        return one.error.rpartition(".")[2] if one.error.startswith(("java.", "org.")) else one.error
+    if one.columns != other.columns and not other.error:
+        return one.columns
+    there = {part for row in other.rows for part in (row, *_PARTS.split(row))}
+    parts = [part for row in one.rows if row not in there for part in _PARTS.split(row) if part not in there]
+    return ", ".join(part.strip() for part in parts) or ("is made" if not one.rows else "nothing more")
+
+
+#: What `type=hive` answered to the sample: `python -m integration.session_catalog --record` writes it.
+RECORDED: Final = Path(__file__).parent / "recorded.json"
+
+
+def recorded() -> Run:
+    """The recorded answers of `type=hive` to the sample."""
+    made = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return Run(HIVE, {"sample": [Answer(**one) for one in made]})

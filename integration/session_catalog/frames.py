@@ -6,7 +6,8 @@ from typing import Any
 
 #: How long a stream of a few rows may take; seconds.
 STREAM_SECONDS = 120
-REWRITE_ALL = "map('rewrite-all', 'true')"
+REWRITE_POSITIONS = "spark_catalog.system.rewrite_position_delete_files"
+ALL = "map('rewrite-all', 'true')"
 
 
 def evaluate(spark: Any, expression: str, folder: str) -> Any:
@@ -21,9 +22,7 @@ def evaluate(spark: Any, expression: str, folder: str) -> Any:
         "one": lambda number, name="z": spark.createDataFrame([(number, name)], "id INT, name STRING"),
         "stream": lambda source, target, **options: stream(spark, source, target, folder, options),
         "registered": lambda *arguments: register(spark, *arguments),
-        "rewritten": lambda table: spark.sql(
-            f"CALL spark_catalog.system.rewrite_position_delete_files(table => '{table}', options => {REWRITE_ALL})"
-        ),
+        "rewritten": lambda table: spark.sql(f"CALL {REWRITE_POSITIONS}(table => '{table}', options => {ALL})"),
         "merge": lambda *arguments: merge(spark, *arguments),
         "column_names": lambda name: [column.name for column in spark.catalog.listColumns(name)],
         "listed": lambda *arguments: sorted(each.name for each in spark.catalog.listTables(*arguments)),

@@ -42,6 +42,10 @@ _CHANGING: Final = (
 )
 
 
+#: Below the folder of a session: where a server that runs elsewhere lets its clients put tables, too.
+INSIDE: Final = "inside"
+
+
 @dataclass(frozen=True)
 class Answer:
     """What came of one statement.
@@ -62,20 +66,23 @@ class Answer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a chapter works. database, other: two databases of its own. folder: a location for files."""
+    """Where a chapter works. database, other: two databases of its own. folder: a location for files. outside: another
+    one, which a server that runs elsewhere does not allow."""
 
     database: str
     other: str
     folder: str
+    outside: str
     warehouse: str
 
     def fill(self, text: str) -> str:
         text = re.sub(r"\bDB\b", self.database, text.replace("OTHER", self.other))
-        return re.sub(r"\bDIR\b", self.folder, text)
+        return re.sub(r"\bOUT\b", self.outside, re.sub(r"\bDIR\b", self.folder, text))
 
     def anonymous(self, text: str) -> str:
         for name, placeholder in (
             (_path(self.folder), "DIR"),
+            (_path(self.outside), "OUT"),
             (_path(self.warehouse), "WAREHOUSE"),
             (self.other, "OTHER"),
             (self.database, "DB"),
@@ -141,7 +148,7 @@ def place_of(kind: str, chapter: Chapter, warehouse: str, folder: str) -> Place:
     """kind: what tells the databases of several runs on one metastore apart. folder: for files of all chapters."""
     # One letter for the kind: lengths of locations, and so sizes of files, are the same for all.
     name = f"sc_{kind[0]}_{chapter.name}"
-    return Place(name, f"{name}_other", f"file:{folder}/{name}", warehouse)
+    return Place(name, f"{name}_other", f"file:{folder}/{INSIDE}/{name}", f"file:{folder}/outside/{name}", warehouse)
 
 
 def main(work: Mapping[str, Any]) -> dict[str, list[Answer]]:

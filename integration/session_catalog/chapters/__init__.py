@@ -18,12 +18,14 @@ from integration.session_catalog.chapters import (
     procedures,
     reading,
     rows,
+    sample,
     tables,
 )
 from integration.session_catalog.chapters.chapter import PYTHON as PYTHON
 from integration.session_catalog.chapters.chapter import Chapter as Chapter
 
 CHAPTERS: Final = (
+    *sample.CHAPTERS,
     *tables.CHAPTERS,
     *hive_tables.CHAPTERS,
     *altering.CHAPTERS,

@@ -16,8 +16,8 @@ class Chapter:
     chapter's databases, rows as text; a table that is not named here must not be there.
 
     text: a statement a line; a line that begins with a space goes on with the one before. DB and OTHER stand for the
-    chapter's databases, DIR for a folder of its own, as a location. `@snapshot(t, 1)` and the like: `run.py`. A line
-    that begins with `--` is a comment.
+    chapter's databases, DIR for a location of its own, OUT for one that a server elsewhere does not allow.
+    `@snapshot(t, 1)` and the like: `run.py`. A line that begins with `--` is a comment.
     """
 
     name: str

@@ -103,6 +103,7 @@ SELECT regexp_replace(file_path, 'data/.*', '') FROM default_there.files
 SELECT * FROM iceberg.`DB.part`
 SELECT count(*) FROM iceberg.`DIR/default there`
 SELECT count(*) FROM parquet.`DIR/default there/data`
+DROP TABLE IF EXISTS DB.`with/slash`
 SHOW TABLES IN DB
 """
 

@@ -69,7 +69,7 @@ SELECT * FROM DB.t
 CREATE TABLE DB.registered_from USING iceberg AS SELECT 1 AS id
 CALL spark_catalog.system.register_table('DB.registered', '@metadata(DB.registered_from, 1)')
 SELECT * FROM DB.registered
-CALL spark_catalog.system.register_table('DB.registered', '@metadata(DB.registered_from, 1)')
+CALL spark_catalog.system.register_table(table => 'DB.registered', metadata_file => '@metadata(DB.registered_from, 1)')
 >>> registered("DB.registered_from", "DB.taken_over")
 SELECT * FROM DB.taken_over
 INSERT INTO DB.taken_over VALUES (2)

@@ -97,6 +97,7 @@ DROP TABLE IF EXISTS DB.t
 CREATE TABLE DB.t (a INT) USING iceberg
 SELECT * FROM DB.t
 DROP TABLE DB.t PURGE
+DROP TABLE IF EXISTS DB.variant3
 DROP TABLE DB.placed PURGE
 CREATE TABLE DB.placed (a INT) USING iceberg LOCATION 'DIR/placed'
 SELECT * FROM DB.placed
@@ -188,12 +189,44 @@ DROP VIEW temporary
 SHOW TABLES IN missing_database
 """
 
+LOCATIONS: Final = """
+CREATE TABLE DB.placed (a INT) USING iceberg LOCATION 'OUT/placed'
+CREATE TABLE DB.hive (id INT) USING parquet LOCATION 'OUT/hive'
+INSERT INTO DB.hive VALUES (1)
+CREATE TABLE DB.migrated (id INT) STORED AS PARQUET LOCATION 'OUT/migrated'
+INSERT INTO DB.migrated VALUES (1)
+CREATE TABLE DB.ice (id INT) USING iceberg
+INSERT INTO DB.ice VALUES (1)
+ALTER TABLE DB.ice SET LOCATION 'OUT/ice'
+ALTER TABLE DB.ice SET TBLPROPERTIES ('write.data.path' = 'OUT/data')
+CALL spark_catalog.system.add_files(table => 'DB.ice', source_table => 'DB.hive')
+CALL spark_catalog.system.snapshot('DB.hive', 'DB.shadow')
+CALL spark_catalog.system.snapshot(source_table => 'DB.hive', table => 'DB.shadow2', location => 'OUT/shadow')
+CALL spark_catalog.system.migrate('DB.migrated')
+SELECT * FROM DB.ice
+SELECT * FROM DB.shadow
+SELECT * FROM DB.hive
+SELECT * FROM DB.migrated
+DROP TABLE DB.migrated
+DROP TABLE IF EXISTS DB.migrated_BACKUP_
+CREATE DATABASE OTHER_placed LOCATION 'OUT/database'
+CREATE TABLE OTHER_placed.t (a INT) USING iceberg
+INSERT INTO OTHER_placed.t VALUES (1)
+SELECT * FROM OTHER_placed.t
+"""
+
 CHAPTERS: Final = (
     Chapter(
         "create",
         "Iceberg tables: CREATE, CTAS, REPLACE, LIKE, DROP",
         CREATE,
         {"DB.h": ["(7,)"], "DB.alike4": []},
+    ),
+    Chapter(
+        "locations",
+        "Locations outside of the warehouse",
+        LOCATIONS,
+        {"DB.hive": ["(1,)"]},
     ),
     Chapter(
         "show",

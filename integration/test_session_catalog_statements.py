@@ -1,0 +1,107 @@
+"""SQL statements and DataFrame calls in each kind of session catalog, beside Java's HiveCatalog on one metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.instruments import serving
+from integration.session_catalog import table
+from integration.session_catalog.chapters import CHAPTERS
+from integration.session_catalog.compare import (
+    HIVE,
+    KIND_SECONDS,
+    OURS,
+    Run,
+    allowing,
+    chosen,
+    differences,
+    lost_rows,
+    recorded,
+    run_kind,
+    shown,
+)
+from integration.session_catalog.differences import REASONS
+from integration.session_catalog.run import place_of, run_chapter
+
+#: Chapter, statement, our answer, and that of `type=hive`.
+Differing = tuple[str, str, str, str]
+
+
+def listed(kind: str) -> set[Differing]:
+    return {
+        (*key, *answers) for reason in REASONS if kind in reason.kinds for key, answers in reason.statements.items()
+    }
+
+
+def found(ours: Run, hive: Run) -> set[Differing]:
+    return {
+        (one.chapter, one.ours.statement, shown(one.ours, one.hive), shown(one.hive, one.ours))
+        for one in differences(ours, hive)
+    }
+
+
+def test_a_sample_is_answered_as_type_hive_answered_it(spark: Any, metastore: Any, tmp_path: Path) -> None:
+    (sample,) = chosen(["sample"])
+    place = place_of("quick", sample, metastore.warehouse, str(tmp_path))
+    answers = Run("quick", {sample.name: run_chapter(spark, sample, place)})
+    assert found(answers, recorded()) == {one for one in listed("embedded") if one[0] == sample.name}
+    for name, rows in sample.keeps.items():
+        read = spark.sql(place.fill(f"SELECT * FROM {name}")).collect()
+        assert sorted(str(tuple(row)) for row in read) == sorted(rows)
+
+
+def test_the_page_shows_the_table_as_it_is() -> None:
+    text = table.DOCS.read_text(encoding="utf-8")
+    assert table.page(text) == text, "run python -m integration.session_catalog.table"
+
+
+def test_each_difference_is_one_of_a_statement_of_its_chapter_and_listed_once() -> None:
+    keys = [(kind, key) for reason in REASONS for kind in reason.kinds for key in reason.statements]
+    assert len(set(keys)) == len(keys)
+    statements = {(chapter.name, statement) for chapter in CHAPTERS for statement in chapter.statements}
+    assert {key for _, key in keys} <= statements
+
+
+@pytest.fixture(scope="module")
+def runs(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    """All chapters in a session of each kind; the sessions run at the same time."""
+    folder = tmp_path_factory.mktemp("session_catalog")
+    names = [chapter.name for chapter in CHAPTERS]
+    kinds = (HIVE, *OURS)
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(metastore, folder / "server.log", access=allowing(folder)))
+        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
+        made = pool.map(lambda kind: run_kind(metastore, kind, server.uri, names, folder / kind[0]), kinds)
+        return {run.kind: run for run in made}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * KIND_SECONDS)
+@pytest.mark.parametrize("kind", OURS)
+def test_every_statement_is_answered_as_with_type_hive_or_its_difference_is_listed(
+    runs: Mapping[str, Run], kind: str
+) -> None:
+    differing = found(runs[kind], runs[HIVE])
+    assert differing - listed(kind) == set(), "cure it, or list it in differences.py with its reason"
+    assert listed(kind) - differing == set(), "no longer a difference"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * KIND_SECONDS)
+def test_plain_spark_reads_every_row_of_the_hive_tables_that_are_left(
+    runs: Mapping[str, Run], metastore: Any, tmp_path: Path
+) -> None:
+    assert lost_rows(metastore, list(runs), CHAPTERS, tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * KIND_SECONDS)
+def test_type_hive_answers_the_sample_as_it_is_recorded(runs: Mapping[str, Run]) -> None:
+    again = "run python -m integration.session_catalog --record"
+    assert runs[HIVE].answers["sample"] == recorded().answers["sample"], again
