@@ -35,14 +35,15 @@ def start(metastore: Any, kind: str, server_uri: str, table: str, first: int, fo
         "merges": MERGES,
         "threads": THREADS,
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "integration.session_catalog.writers"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=(folder.parent / f"{folder.name}.log").open("w"),
-        text=True,
-        cwd=ROOT,
-    )
+    with (folder.parent / f"{folder.name}.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "integration.session_catalog.writers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT,
+        )
     assert process.stdin is not None
     process.stdin.write(json.dumps(work) + "\n")
     process.stdin.flush()

@@ -67,7 +67,8 @@ def main(work: dict[str, Any]) -> Share:
         spark.sql(f"SELECT * FROM {table}").collect()
         sys.stdout.write(f"{READY}\n")
         sys.stdout.flush()
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            raise SystemExit("the test has ended")
         with ThreadPoolExecutor(work["threads"]) as pool:
             ends = list(pool.map(lambda job: attempt(spark, job[1]), jobs))
     finally:
