@@ -153,7 +153,7 @@ def shown(one: Answer, other: Answer) -> str:
         return one.columns
     there = {part for row in other.rows for part in (row, *_PARTS.split(row))}
     parts = [part for row in one.rows if row not in there for part in _PARTS.split(row) if part not in there]
-    return ", ".join(part.strip() for part in parts) or ("is made" if not one.rows else "nothing more")
+    return ", ".join(part.strip() for part in parts) or ("works" if not one.rows else "without that row")
 
 
 #: What `type=hive` answered to the sample: `python -m integration.session_catalog --record` writes it.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
-_MADE: Final = "is made"
+_WORKS: Final = "works"
 _REFUSED: Final = ("BadRequestException", "ValidationException")
 _FORBIDDEN: Final = "ForbiddenException"
 _TAKEN: Final = ("AlreadyExistsException", "NoSuchIcebergTableException")
@@ -67,8 +67,8 @@ REASONS: Final = (
         "Hive Metastore 2.3 takes a `/` in a table's name, and other releases and most engines do not. The server"
         " takes letters, digits and underscores.",
         {
-            ("names", "CREATE TABLE DB.`with/slash` (id INT) USING iceberg"): ("BadRequestException", _MADE),
-            ("names", "SELECT * FROM DB.`with/slash`"): (_NOT_FOUND, "is made"),
+            ("names", "CREATE TABLE DB.`with/slash` (id INT) USING iceberg"): ("BadRequestException", _WORKS),
+            ("names", "SELECT * FROM DB.`with/slash`"): (_NOT_FOUND, _WORKS),
         },
     ),
     Reason(
@@ -76,10 +76,10 @@ REASONS: Final = (
         "`HiveCatalog` cannot put a column of the type VARIANT into the metastore's row.",
         {
             ("create", "CREATE TABLE DB.variant3 (a VARIANT) USING iceberg TBLPROPERTIES ('format-version' = '3')"): (
-                _MADE,
+                _WORKS,
                 "ValidationException",
             ),
-            ("create", "INSERT INTO DB.variant3 SELECT parse_json('{\"a\": 1}')"): (_MADE, _NOT_FOUND),
+            ("create", "INSERT INTO DB.variant3 SELECT parse_json('{\"a\": 1}')"): (_WORKS, _NOT_FOUND),
             ("create", "SELECT to_json(a) FROM DB.variant3"): ("('{\"a\":1}',)", _NOT_FOUND),
         },
     ),
@@ -127,13 +127,13 @@ REASONS: Final = (
                 "metadata_file => '@metadata(DB.registered_from, 1)')",
             ): ("BadRequestException", "AlreadyExistsException"),
             ("procedures", "SELECT * FROM DB.registered"): (_NOT_FOUND, "(1,)"),
-            ("procedures", "INSERT INTO DB.registered VALUES (2)"): (_NOT_FOUND, _MADE),
+            ("procedures", "INSERT INTO DB.registered VALUES (2)"): (_NOT_FOUND, _WORKS),
             (
                 "procedures",
                 "CALL spark_catalog.system.rewrite_table_path(table => 'DB.registered', source_prefix => 'DIR', "
                 "target_prefix => 'DIR/x')",
             ): ("RuntimeException", "IllegalArgumentException"),
-            ("procedures", "DROP TABLE DB.registered"): (_NOT_FOUND, _MADE),
+            ("procedures", "DROP TABLE DB.registered"): (_NOT_FOUND, _WORKS),
         },
     ),
     Reason(
@@ -141,15 +141,15 @@ REASONS: Final = (
         "It deletes the files of a managed table, as in plain Spark. With `type=hive` `HiveCatalog` drops the row"
         " and leaves the files behind, where they are in the way of a new table of the name.",
         {
-            ("hive", "CREATE TABLE DB.dropped USING parquet AS SELECT 2 AS a"): (_MADE, "LOCATION_ALREADY_EXISTS"),
+            ("hive", "CREATE TABLE DB.dropped USING parquet AS SELECT 2 AS a"): (_WORKS, "LOCATION_ALREADY_EXISTS"),
             ("hive", "SELECT * FROM DB.dropped"): ("(2,)", _NOT_FOUND),
-            ("hive", "DROP TABLE DB.dropped PURGE"): (_MADE, _NOT_FOUND),
+            ("hive", "DROP TABLE DB.dropped PURGE"): (_WORKS, _NOT_FOUND),
             ("metadata_names", "CREATE TABLE position_deletes (id INT) STORED AS PARQUET"): (
-                _MADE,
+                _WORKS,
                 "LOCATION_ALREADY_EXISTS",
             ),
-            ("metadata_names", "INSERT INTO position_deletes VALUES (1)"): (_MADE, _NOT_FOUND),
-            ("metadata_names", "DROP TABLE position_deletes"): (_MADE, _NOT_FOUND),
+            ("metadata_names", "INSERT INTO position_deletes VALUES (1)"): (_WORKS, _NOT_FOUND),
+            ("metadata_names", "DROP TABLE position_deletes"): (_WORKS, _NOT_FOUND),
         },
     ),
     Reason(
@@ -158,7 +158,7 @@ REASONS: Final = (
         "Without the cache, which is off here, each reference asks for the current table.",
         {
             ("databases", "SELECT * FROM OTHER_placed.t"): (_NOT_FOUND, "NotFoundException"),
-            ("save", '>>> spark.table("DB.parts_iceberg")'): ("nothing more", "(8, 'x')"),
+            ("save", '>>> spark.table("DB.parts_iceberg")'): ("without that row", "(8, 'x')"),
         },
     ),
     Reason(
@@ -168,9 +168,12 @@ REASONS: Final = (
         "alone ([security.md](security.md#locations)); list there where external tables lie that you "
         "migrate. The embedded server has the rights of its session, and allows every location.",
         {
-            ("locations", "CREATE TABLE DB.placed (a INT) USING iceberg LOCATION 'OUT/placed'"): (_FORBIDDEN, _MADE),
-            ("locations", "ALTER TABLE DB.ice SET LOCATION 'OUT/ice'"): (_FORBIDDEN, _MADE),
-            ("locations", "ALTER TABLE DB.ice SET TBLPROPERTIES ('write.data.path' = 'OUT/data')"): (_FORBIDDEN, _MADE),
+            ("locations", "CREATE TABLE DB.placed (a INT) USING iceberg LOCATION 'OUT/placed'"): (_FORBIDDEN, _WORKS),
+            ("locations", "ALTER TABLE DB.ice SET LOCATION 'OUT/ice'"): (_FORBIDDEN, _WORKS),
+            ("locations", "ALTER TABLE DB.ice SET TBLPROPERTIES ('write.data.path' = 'OUT/data')"): (
+                _FORBIDDEN,
+                _WORKS,
+            ),
             (
                 "locations",
                 "CALL spark_catalog.system.snapshot(source_table => 'DB.hive', table => 'DB.shadow2', "

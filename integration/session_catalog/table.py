@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,7 @@ def _tables() -> Iterator[str]:
         yield ""
         yield f"### {reason.name}"
         yield ""
-        yield reason.why
+        yield textwrap.fill(reason.why, 120)
         yield ""
         yield "| statement | iceberg-hms | `type=hive` |"
         yield "|---|---|---|"
