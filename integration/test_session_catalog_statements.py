@@ -19,41 +19,12 @@ from integration.session_catalog.compare import (
     OURS,
     Run,
     allowing,
-    chosen,
-    differences,
+    differing_answers,
     lost_rows,
     recorded,
     run_kind,
-    shown,
 )
-from integration.session_catalog.differences import REASONS
-from integration.session_catalog.run import place_of, run_chapter
-
-#: Chapter, statement, our answer, and that of `type=hive`.
-Differing = tuple[str, str, str, str]
-
-
-def listed(kind: str) -> set[Differing]:
-    return {
-        (*key, *answers) for reason in REASONS if kind in reason.kinds for key, answers in reason.statements.items()
-    }
-
-
-def found(ours: Run, hive: Run) -> set[Differing]:
-    return {
-        (one.chapter, one.ours.statement, shown(one.ours, one.hive), shown(one.hive, one.ours))
-        for one in differences(ours, hive)
-    }
-
-
-def test_a_sample_is_answered_as_type_hive_answered_it(spark: Any, metastore: Any, tmp_path: Path) -> None:
-    (sample,) = chosen(["sample"])
-    place = place_of("quick", sample, metastore.warehouse, str(tmp_path))
-    answers = Run("quick", {sample.name: run_chapter(spark, sample, place)})
-    assert found(answers, recorded()) == {one for one in listed("embedded") if one[0] == sample.name}
-    for name, rows in sample.keeps.items():
-        read = spark.sql(place.fill(f"SELECT * FROM {name}")).collect()
-        assert sorted(str(tuple(row)) for row in read) == sorted(rows)
+from integration.session_catalog.differences import REASONS, listed
 
 
 def test_the_page_shows_the_table_as_it_is() -> None:
@@ -87,7 +58,7 @@ def runs(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> Mapping[st
 def test_every_statement_is_answered_as_with_type_hive_or_its_difference_is_listed(
     runs: Mapping[str, Run], kind: str
 ) -> None:
-    differing = found(runs[kind], runs[HIVE])
+    differing = differing_answers(runs[kind], runs[HIVE])
     assert differing - listed(kind) == set(), "cure it, or list it in differences.py with its reason"
     assert listed(kind) - differing == set(), "no longer a difference"
 

@@ -11,6 +11,9 @@ import iceberg_hms
 from iceberg_hms.errors import NotAnIcebergTable
 from iceberg_hms.format.locations import file_key
 from integration.conftest import make_namespace
+from integration.session_catalog.compare import Run, chosen, differing_answers, recorded
+from integration.session_catalog.differences import listed
+from integration.session_catalog.run import place_of, run_chapter
 from integration.spark_fixtures import run_elsewhere
 from integration.spark_statements import Outcome, outcome
 
@@ -217,6 +220,18 @@ def plain(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     found = {name: [next(outcomes) for _ in part] for name, part in parts.items()}
     assert [one for one in found["databases"] + found["old"] if one.error] == []
     return found
+
+
+def test_a_sample_of_statements_is_answered_as_type_hive_answered_it(
+    spark: Any, metastore: Any, tmp_path: Path
+) -> None:
+    """test_session_catalog_statements.py runs all of them, in sessions of each kind."""
+    (sample,) = chosen(["sample"])
+    place = place_of("quick", sample, metastore.warehouse, str(tmp_path))
+    ours = Run("embedded", {sample.name: run_chapter(spark, sample, place)})
+    assert differing_answers(ours, recorded()) == {one for one in listed("embedded") if one[0] == sample.name}
+    for name, rows in sample.keeps.items():
+        assert outcome(spark, place.fill(f"SELECT * FROM {name}")).rows == sorted(rows)
 
 
 def test_hive_tables_and_missing_tables_behave_as_in_plain_spark(spark: Any, plain: Any, namespace: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.connection.pool import ClientPool
 from integration.session_catalog.chapters import CHAPTERS, Chapter
+from integration.session_catalog.differences import Differing
 from integration.session_catalog.run import INSIDE, Answer, Place, place_of
 from integration.spark_fixtures import ROOT, SETTINGS, run_elsewhere
 
@@ -154,6 +155,14 @@ def shown(one: Answer, other: Answer) -> str:
     there = {part for row in other.rows for part in (row, *_PARTS.split(row))}
     parts = [part for row in one.rows if row not in there for part in _PARTS.split(row) if part not in there]
     return ", ".join(part.strip() for part in parts) or ("works" if not one.rows else "without that row")
+
+
+def differing_answers(ours: Run, hive: Run) -> set[Differing]:
+    """The differences as `differences.py` lists them."""
+    return {
+        (one.chapter, one.ours.statement, shown(one.ours, one.hive), shown(one.hive, one.ours))
+        for one in differences(ours, hive)
+    }
 
 
 #: What `type=hive` answered to the sample: `python -m integration.session_catalog --record` writes it.

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+#: Chapter, statement, our answer, and that of `type=hive`.
+Differing = tuple[str, str, str, str]
+
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 _WORKS: Final = "works"
 _REFUSED: Final = ("BadRequestException", "ValidationException")
@@ -184,3 +187,10 @@ REASONS: Final = (
         kinds=("stand-alone",),
     ),
 )
+
+
+def listed(kind: str) -> set[Differing]:
+    """What a session of this kind may answer otherwise."""
+    return {
+        (*key, *answers) for reason in REASONS if kind in reason.kinds for key, answers in reason.statements.items()
+    }
