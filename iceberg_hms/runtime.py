@@ -6,12 +6,13 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading
 from iceberg_hms.coordinator.ports import Result, ThreadEvent
+from iceberg_hms.thread_pool import ThreadPool
 
 #: How many functions run in parallel for all callers of `gather` together; each caller runs one more itself.
 GATHER_THREADS: Final = 32
@@ -22,7 +23,7 @@ class ThreadRuntime:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._pool = ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
+        self._pool = ThreadPool("iceberg-hms-gather", GATHER_THREADS)
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -75,11 +76,15 @@ class ThreadRuntime:
         batch.results()
         return result
 
+    def close(self) -> None:
+        """End the threads of `gather` once they are idle. What still runs for the caller goes on without them."""
+        self._pool.close()
+
     def _run_in_pool(self, batch: _Batch, threads: int) -> None:
         try:
             for _ in range(min(threads, GATHER_THREADS)):
-                self._pool.submit(contextvars.copy_context().run, batch.work)
-        except RuntimeError:  # the interpreter is shutting down, or no thread can be started
+                self._pool.submit(partial(contextvars.copy_context().run, batch.work))
+        except RuntimeError:  # the pool is closed, or no thread can be started
             pass
 
 

@@ -26,6 +26,7 @@ GOOD = {
     "caller_left.py": "from iceberg_hms import errors\n",
     "name_pattern.py": "",
     "work_owner.py": "",
+    "thread_pool.py": "from iceberg_hms import clock\n",
     "memory_budget.py": "from iceberg_hms import work_owner\n",
     "errors.py": "",
     "format/json_fields.py": "from iceberg_hms import errors\n",

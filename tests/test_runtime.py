@@ -50,16 +50,49 @@ def test_gather_works_when_no_thread_can_be_started(monkeypatch):
 
 AT_THE_END_OF_THE_PROCESS = """
 import atexit
+
+# Handlers run in the opposite order: this one after the pool's.
+atexit.register(lambda: print(runtime.gather([lambda: 3, lambda: 4])))
 from iceberg_hms.runtime import ThreadRuntime
 
 runtime = ThreadRuntime()
 runtime.gather([lambda: 1, lambda: 2])
-atexit.register(lambda: print(runtime.gather([lambda: 3, lambda: 4])))
 """
 
 
 def test_gather_works_at_the_end_of_the_process_when_the_pool_takes_no_more_work():
     assert said_by(AT_THE_END_OF_THE_PROCESS) == "[3, 4]\n"
+
+
+AFTER_THE_MAIN_THREAD = """
+import threading
+from iceberg_hms.runtime import ThreadRuntime
+
+def work():
+    threading.main_thread().join()
+    both = threading.Barrier(2, timeout=10)
+    runtime.gather([both.wait, both.wait])
+    print("in parallel")
+
+runtime = ThreadRuntime()
+threading.Thread(target=work).start()
+"""
+
+
+def test_gather_runs_in_parallel_for_threads_that_outlive_the_main_thread():
+    assert said_by(AFTER_THE_MAIN_THREAD) == "in parallel\n"
+
+
+def test_after_close_the_pools_threads_end_and_gather_runs_on_the_callers_thread():
+    runtime, threads = ThreadRuntime(), []
+    both = threading.Barrier(2, timeout=10)
+    runtime.gather([lambda: (both.wait(), threads.append(threading.current_thread()))] * 2)
+    runtime.close()
+    threads.remove(threading.current_thread())
+    [of_the_pool] = threads
+    of_the_pool.join(10)
+    assert not of_the_pool.is_alive()
+    assert runtime.gather([threading.current_thread] * 2) == [threading.current_thread()] * 2
 
 
 class Bytes(bytearray):

@@ -9,7 +9,6 @@ time than a commit spends in its group.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
@@ -305,7 +304,8 @@ class App:
         for context in self._contexts:
             context.read_threads.close()
             context.write_threads.close()
-        await asyncio.to_thread(self._context.purges.close)
+        # The server has closed all connections: nothing waits for the event loop.
+        self._context.purges.close()
         self._failures.flush()
         self._trail.flush()
         await send({"type": "lifespan.shutdown.complete"})

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.access.authorization import RunOnThread
+from iceberg_hms.thread_pool import ThreadPool
 from iceberg_hms.work_owner import NOBODY, caller_owner, owned_by
 
 #: How many requests may wait for each thread. More would wait longer than their clients.
@@ -30,7 +30,7 @@ class RequestThreads:
     """
 
     def __init__(self, name: str, threads: int, *, waiting_per_thread: int = WAITING_PER_THREAD) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._pool = ThreadPool(name, threads)
         self._limit = threads * (1 + waiting_per_thread)
         self.pending = 0
         self._free = threads
@@ -47,7 +47,7 @@ class RequestThreads:
         try:
             await self._turn(caller)
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+                return await asyncio.wrap_future(self._pool.submit(function))
             finally:
                 self._pass_on(caller)
         finally:
@@ -102,4 +102,4 @@ class RequestThreads:
         """Take no more work and drop what has not started; running work ends by itself."""
         for turn in (turn for line in self._waiting.values() for turn in line):
             turn.cancel()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()

@@ -18,6 +18,7 @@ from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.forking import said_by
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, error_of
 from tests.security.raw import eventually
 
@@ -359,3 +360,43 @@ def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:
         with pytest.raises(UnauthorizedError):
             RestCatalog("theirs", uri=server.uri, token="wrong")
     assert catalog.list_namespaces() == ["default"]
+
+
+AFTER_THE_MAIN_THREAD = """
+import threading
+import httpx
+from iceberg_hms.rest.server import RestServer
+from tests.rest.fakes import SCHEMA, ScriptedCatalog
+
+server = RestServer(ScriptedCatalog(), "127.0.0.1", 0, None)
+
+def work():
+    threading.main_thread().join()
+    with httpx.Client(base_url=server.uri) as client:
+        created = client.post("/v1/namespaces/default/tables", json={"name": "t", "schema": SCHEMA})
+        print(created.status_code, client.get("/v1/namespaces/default/tables/t").status_code)
+    server.stop()
+
+server.start()
+threading.Thread(target=work).start()
+"""
+
+
+def test_the_server_answers_threads_that_outlive_the_main_thread_and_ends_in_order() -> None:
+    assert said_by(AFTER_THE_MAIN_THREAD) == "200 200\n"
+
+
+AT_THE_END_OF_THE_PROCESS = """
+import atexit
+from iceberg_hms.rest.server import RestServer
+from tests.rest.fakes import ScriptedCatalog
+
+server = RestServer(ScriptedCatalog(), "127.0.0.1", 0, None)
+server.start()
+atexit.register(server.stop)
+"""
+
+
+def test_the_server_ends_in_order_at_the_end_of_the_process() -> None:
+    # Python writes what it logs to standard error, since nothing configures logging.
+    assert said_by(AT_THE_END_OF_THE_PROCESS) == ""

@@ -23,7 +23,6 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from iceberg_hms.clock import Clock
 from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
 from iceberg_hms.rest.access.authorization import Access, ByScopes, RunOnThread
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller, checked_name, parse_scopes
+from iceberg_hms.thread_pool import ThreadPool
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class TokenFile(ByScopes):
         #: Since when the file is unusable; None while it is not.
         self._unusable_since: float | None = None
         self._next_error = 0.0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="iceberg-hms-tokens")
+        self._thread = ThreadPool("iceberg-hms-tokens", 1)
         #: Since when a look at the file is under way; None while none is.
         self._looking_since: float | None = None
 
@@ -146,7 +146,7 @@ class TokenFile(ByScopes):
         now = self._clock.monotonic()
         if now >= self._next_look and self._looking_since is None:
             self._next_look, self._looking_since = now + CHECK_SECONDS, now
-            look = asyncio.get_running_loop().run_in_executor(self._thread, self._look)
+            look = asyncio.wrap_future(self._thread.submit(self._look))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await asyncio.shield(look)
