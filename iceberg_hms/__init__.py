@@ -11,6 +11,8 @@ Public names are imported on first use, so that `import iceberg_hms` is quick an
 
 from __future__ import annotations
 
+# Libraries import it when they are used first, which fails once the main thread has ended: see thread_pool.py.
+import concurrent.futures.thread  # noqa: F401
 import importlib
 import importlib.metadata
 from typing import TYPE_CHECKING, Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,37 +26,109 @@ from integration.spark_fixtures import SETTINGS
 TOKEN = "a-token-of-this-test"
 PROGRAM_SECONDS = 240
 
-STOPS = """
-import json, sys
+COMMON = """
+import json, os, sys, threading
+from pathlib import Path
 import httpx
 import iceberg_hms.spark
 from pyspark.sql import SparkSession
 
-def answers(uri):
-    try:
-        return httpx.get(uri + "/health/live").status_code
-    except httpx.TransportError:
-        return None
-
 uri, warehouse, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-seen = []
-for _ in range(2):
-    builder = SparkSession.builder
+asked = {"metastore_uri": uri, "warehouse": warehouse}
+
+def builder(**arguments):
+    made = SparkSession.Builder()
     for key, value in settings.items():
-        builder = builder.config(key, value)
-    with iceberg_hms.spark.configure(builder, metastore_uri=uri, warehouse=warehouse).getOrCreate() as spark:
-        server = spark.conf.get("spark.sql.catalog.spark_catalog.uri")
-        again = iceberg_hms.spark.configure(SparkSession.builder, metastore_uri=uri, warehouse=warehouse).getOrCreate()
-        rows = spark.sql("CREATE OR REPLACE TABLE default.twice USING iceberg AS SELECT 1").collect()
-        seen.append([again is spark, answers(server)])
+        made.config(key, value)
+    return iceberg_hms.spark.configure(made, **{**asked, **arguments})
+
+def server_of(spark):
+    return spark.conf.get("spark.sql.catalog.spark_catalog.uri")
+
+def answers(server):
+    try:
+        return httpx.get(server + "/health/live").status_code == 200
+    except httpx.TransportError:
+        return False
+
+def our_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("iceberg-hms")]
+
+def refusal(**arguments):
+    try:
+        builder(**arguments).getOrCreate()
+    except iceberg_hms.ConfigError as error:
+        return str(error)
+"""
+
+STOPS = f"""{COMMON}
+seen = []
+for stop in (
+    lambda spark: spark.stop(),
+    lambda spark: spark.newSession().stop(),
+    lambda spark: spark.sparkContext.stop(),
+    lambda spark: SparkSession.builder.getOrCreate().stop(),
+):
+    spark = builder().getOrCreate()
+    server = server_of(spark)
+    again = builder().getOrCreate()
+    spark.sql("CREATE OR REPLACE TABLE default.twice USING iceberg AS SELECT 1").collect()
+    seen.append([again is spark, len(our_threads()) > 0, answers(server)])
+    stop(spark)
     seen[-1].append(answers(server))
-spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
-try:
-    iceberg_hms.spark.configure(SparkSession.builder, metastore_uri=uri, warehouse=warehouse).getOrCreate()
-except iceberg_hms.ConfigError as error:
-    seen.append(str(error))
+    for thread in our_threads():
+        thread.join(10)
+    seen[-1].append([thread.name for thread in our_threads()])
+plain = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+seen.append(refusal())
+plain.stop()
+builder(extensions=False).getOrCreate()
+seen += [refusal(), refusal(extensions=False, warehouse=warehouse + "/other"), refusal(extensions=False, clients=2)]
 print(json.dumps(seen))
 """
+
+ASKED_AT_ONCE_AND_LEFT_BY_MAIN = f"""{COMMON}
+made, all_at_once = [], threading.Barrier(3)
+
+def work():
+    all_at_once.wait()
+    made.append(builder().getOrCreate())
+    threading.main_thread().join()
+    all_at_once.wait()
+    if all_at_once.wait() == 0:
+        java = [status for status in Path("/proc").glob("*/status") if is_java_of_ours(status)]
+        spark = made[0]
+        spark.sql("CREATE OR REPLACE TABLE default.left USING iceberg AS SELECT 7 AS n").collect()
+        rows = spark.sql("INSERT INTO default.left VALUES (8)").collect()
+        rows = [row.n for row in spark.table("default.left").sort("n").collect()]
+        print(json.dumps([[each is spark for each in made], len(java), rows]))
+
+def is_java_of_ours(status):
+    try:
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    except OSError:
+        return False
+    return fields["Name"].strip() == "java" and int(fields["PPid"]) == os.getpid()
+
+for _ in range(3):
+    threading.Thread(target=work).start()
+"""
+
+
+def said_by(program: str, metastore: Any, folder: Path, **environ: str) -> tuple[Any, str]:
+    """What a program prints as JSON in its last line, and its standard error."""
+    settings = {**SETTINGS, "spark.local.dir": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, metastore.uri, metastore.warehouse, json.dumps(settings)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **environ},
+        timeout=PROGRAM_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 def test_the_sessions_jvm_has_room_for_what_minutes_of_statements_compile(spark: Any) -> None:
@@ -126,22 +199,27 @@ def test_a_missing_metastore_is_an_error_at_once(spark: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_ends_with_its_session_and_a_new_one_starts_with_the_next(metastore: Any, tmp_path: Path) -> None:
-    settings = {**SETTINGS, "spark.local.dir": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", STOPS, metastore.uri, metastore.warehouse, json.dumps(settings)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=PROGRAM_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    first, second, refusal = json.loads(done.stdout.splitlines()[-1])
-    assert first == [True, 200, None]
-    assert second == [True, 200, None]
-    assert "A Spark session runs already" in refusal
-    assert "Traceback" not in done.stderr
+def test_the_server_ends_with_its_context_whoever_stops_it_and_starts_again(metastore: Any, tmp_path: Path) -> None:
+    said, errors = said_by(STOPS, metastore, tmp_path)
+    assert said[:4] == [[True, True, True, False, []]] * 4
+    for reason, text in zip(
+        (
+            "without this session catalog",
+            "without Iceberg's SQL extensions (extensions=False)",
+            f"with the warehouse '{metastore.warehouse}'; this one would have '{metastore.warehouse}/other'",
+            "with another server, or with other settings of the embedded server",
+        ),
+        said[4:],
+        strict=True,
+    ):
+        assert f"A Spark session runs already, {reason}" in text
+    assert "Traceback" not in errors
+
+
+def test_threads_that_ask_at_once_share_a_jvm_and_outlive_the_main_thread(metastore: Any, tmp_path: Path) -> None:
+    said, errors = said_by(ASKED_AT_ONCE_AND_LEFT_BY_MAIN, metastore, tmp_path)
+    assert said == [[True, True, True], 1, [7, 8]]
+    assert "Traceback" not in errors
 
 
 def test_spark_sql_uses_a_running_server_by_spark_defaults(metastore: Any, namespace: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ asks our REST server first. If the server does not have a table, it asks Spark's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ ICEBERG_RUNTIME: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 SESSION_CATALOG: Final = "org.apache.iceberg.spark.SparkSessionCatalog"
 
+JARS: Final = "spark.jars"
 PACKAGES: Final = "spark.jars.packages"
 SQL_EXTENSIONS: Final = "spark.sql.extensions"
 CATALOG: Final = "spark.sql.catalog.spark_catalog"
@@ -93,31 +94,41 @@ def warehouse_location(warehouse: str) -> str:
     return warehouse if _SCHEME.match(warehouse) else f"file:{Path(warehouse).expanduser().absolute()}"
 
 
-def merge(present: Mapping[str, object], wanted: Mapping[str, str]) -> dict[str, object]:
+def merge(
+    present: Mapping[str, object], wanted: Mapping[str, str], origin: Callable[[str], str] = lambda _: "the builder"
+) -> dict[str, object]:
     """The user's settings together with ours: joins comma-separated values, and keeps the user's other settings.
 
+    origin: where the user set the setting of a key.
     Raises ConfigError when the user's settings contradict ours, and never overwrites them: another session catalog, no
     Hive support, another metastore.
     """
     merged = dict(present)
-    named = metastore_of(present)
-    if named is not None and named != wanted.get(METASTORE_URIS, named):
-        raise ConfigError(
-            f"Spark's settings name the metastore {named!r}, iceberg-hms needs {wanted[METASTORE_URIS]!r}",
-            next_step="name one metastore for both",
-        )
+    for key in _METASTORE_KEYS:
+        if (named := present.get(key)) and named != wanted.get(METASTORE_URIS, named):
+            raise ConfigError(
+                f"{key} names the metastore {named!r}, iceberg-hms needs {wanted[METASTORE_URIS]!r}",
+                next_step=f"name one metastore for both; {origin(key)} sets {key}",
+            )
     for key, value in wanted.items():
         had = present.get(key)
         if key in _LISTS:
             merged[key] = _join_lists(str(had or ""), value)
-        elif had is not None and not _same(key, str(had), value):
+        elif had is not None and not is_same(key, str(had), value):
             raise ConfigError(
                 f"Spark's setting {key} is already {_shown(key, had)!r}, iceberg-hms needs {_shown(key, value)!r}",
-                next_step=f"remove {key} from the builder",
+                next_step=f"remove {key} from {origin(key)}",
             )
         else:
             merged[key] = value
     return merged
+
+
+def is_same(key: str, had: str, value: str) -> bool:
+    """Whether two values of a setting of Spark mean the same."""
+    if key == WAREHOUSE:
+        return _normal(warehouse_location(had)) == _normal(value)
+    return had == value
 
 
 def metastore_of(present: Mapping[str, object]) -> str | None:
@@ -146,8 +157,9 @@ def _join_lists(present: str, ours: str) -> str:
     return ",".join(parts if ours in parts else [*parts, ours])
 
 
-def _same(key: str, had: str, value: str) -> bool:
-    return value in (had, warehouse_location(had)) if key == WAREHOUSE else had == value
+def _normal(location: str) -> str:
+    """As Spark writes the warehouse of a running session."""
+    return re.sub(r"^file:/+", "file:/", location).rstrip("/")
 
 
 def _shown(key: str, value: object) -> object:
@@ -155,4 +167,6 @@ def _shown(key: str, value: object) -> object:
 
 
 def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\")
+    escaped = value.replace("\\", "\\\\")
+    # A first = or : would separate key and value.
+    return f"\\{escaped}" if escaped.startswith(("=", ":")) else escaped

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,20 +21,21 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError
 from iceberg_hms.spark.configuration import (
     CATALOG_TOKEN,
-    CATALOG_URI,
-    ICEBERG_RUNTIME,
+    EXTENSIONS,
     PACKAGES,
-    SESSION_CATALOG,
+    SQL_EXTENSIONS,
     WAREHOUSE,
     merge,
     metastore_of,
     session_configuration,
     warehouse_location,
 )
-from iceberg_hms.spark.embedded import EMBEDDING, Embedded, Embedding
+from iceberg_hms.spark.embedded import EMBEDDING, Embedding
+from iceberg_hms.spark.running_session import check_runtime, end_with, refuse_other
+from iceberg_hms.spark.user_settings import SUBMIT_ARGS, SparkFiles, UserSettings
 
-#: Never on the JVM's command line, which every user of the machine can read.
-_SECRETS: Final = frozenset({CATALOG_TOKEN})
+#: Set by spark-submit for the program that it runs beside its JVM.
+_GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"
 _ON_THE_SERVER: Final = "put what `iceberg-hms spark-conf` prints into spark-defaults.conf of the Spark Connect server"
 
 
@@ -54,18 +55,20 @@ def configure(
             SparkSession.builder, metastore_uri="thrift://127.0.0.1:9083", warehouse="file:/data/warehouse"
         ).getOrCreate()
 
-    metastore_uri: thrift://host:port, a comma between several. Default: what the builder's own Spark settings say, then
-        ICEBERG_HMS_URI, then the TOML file that ICEBERG_HMS_CONFIG names.
-    warehouse: a location or a path, for databases without a location of their own; the same defaults.
+    metastore_uri: thrift://host:port, a comma between several. Default: what Spark's settings say (the builder's,
+        PYSPARK_SUBMIT_ARGS, spark-defaults.conf), then ICEBERG_HMS_URI, then the TOML file that ICEBERG_HMS_CONFIG
+        names, then the hive-site.xml on Spark's class path.
+    warehouse: a location or a path, for databases without a location of their own; the same defaults but the last.
     server_uri: http://host:port of a running `iceberg-hms serve`. Without it a server is embedded in this process: on
-        loopback, with a random token; it ends with `spark.stop()`, or with the process.
+        loopback, with a random token; it ends with the SparkContext, or with the process.
     token: of the server at server_uri.
     extensions: False for a session that creates and drops Hive views; see `session_configuration`.
     settings: further settings of the embedded server (`zookeeper="h:2181"`), as for `iceberg_hms.connect`.
 
-    Raises ConfigError: Spark Connect, whose driver is elsewhere; a session that runs already with another catalog;
-    settings that contradict each other. `getOrCreate()` raises MetastoreUnavailable if no metastore answers, and
-    EngineError if Java or the Iceberg runtime is missing.
+    Raises ConfigError: Spark Connect, whose driver is elsewhere; settings that contradict each other. `getOrCreate()`
+    raises it too: for a metastore that is named nowhere, for Spark's settings that contradict these, and if a session
+    runs already with others. It raises MetastoreUnavailable if no metastore answers, and EngineError if Java or the
+    Iceberg runtime is missing.
     """
     if not isinstance(builder, SparkSession.Builder):
         raise ConfigError(
@@ -128,43 +131,58 @@ class SessionBuilder(SparkSession.Builder):
         """The session; errors as `configure` says. A session of the same metastore that runs already is returned."""
         refuse_connect(self._options, os.environ)
         target = self.target
-        if target.server_uri is not None:
-            return self._session(target.server_uri, target.token, target.metastore_uri, target.warehouse)
-        metastore_uri, warehouse = self._choose()
-        names = {"metastore_uri": metastore_uri, "warehouse": warehouse}
-        others = {name: value for name, value in target.settings.items() if name != "uri"}
-        server = self._embedding.acquire({**others, **names})
-        try:
-            session = self._session(server.uri, server.token, metastore_uri, warehouse)
-        except BaseException:
-            self._embedding.release(server)
-            raise
-        _end_with(session, server, self._embedding)
-        return session
+        # PySpark's own lock of all builders: several threads that ask at once share one JVM.
+        with self._lock:
+            files = SparkFiles(os.environ)
+            user = _user_settings(files, self._options)
+            metastore_uri, warehouse = self._choose(files, user)
+            if target.server_uri is not None:
+                return self._session(files, user, target.server_uri, target.token, metastore_uri, warehouse)
+            names = {"metastore_uri": metastore_uri, "warehouse": warehouse}
+            others = {name: value for name, value in target.settings.items() if name != "uri"}
+            server = self._embedding.acquire({**others, **names})
+            try:
+                session = self._session(files, user, server.uri, server.token, metastore_uri, warehouse)
+            except BaseException:
+                self._embedding.release(server)
+                raise
+            end_with(session.sparkContext, server, self._embedding)
+            return session
 
-    def _choose(self) -> tuple[str, str]:
-        """Metastore and warehouse of the embedded server: arguments over Spark's settings over environment and file.
+    def _choose(self, files: SparkFiles, user: UserSettings) -> tuple[str, str | None]:
+        """Metastore and warehouse: arguments over Spark's settings over environment and file over hive-site.xml.
 
-        Raises ConfigError if one of them is named nowhere, or a setting is wrong.
+        Raises ConfigError if the metastore is named nowhere, or the warehouse of an embedded server, or a setting is
+        wrong.
         """
         given = {
             **self.target.settings,
-            "metastore_uri": self.target.metastore_uri or metastore_of(self._options),
-            "warehouse": self.target.warehouse or self._options.get(WAREHOUSE),
+            "metastore_uri": self.target.metastore_uri or metastore_of(user.settings),
+            "warehouse": self.target.warehouse or user.settings.get(WAREHOUSE),
         }
         known = Settings.load(given)
-        if not known.metastore_uri:
+        metastore_uri = known.metastore_uri or files.metastore(user.settings)
+        if not metastore_uri:
             raise ConfigError(
-                "No metastore is named", next_step="pass metastore_uri='thrift://host:9083', or set ICEBERG_HMS_URI"
+                "No metastore is named; Spark would silently make one of its own in a folder",
+                next_step="pass metastore_uri='thrift://host:9083', or set ICEBERG_HMS_URI",
             )
-        if not known.warehouse:
+        if known.warehouse:
+            return metastore_uri, warehouse_location(known.warehouse)
+        if self.target.server_uri is None:
             raise ConfigError(
                 "No warehouse is named", next_step="pass warehouse='file:/data/warehouse', or set ICEBERG_HMS_WAREHOUSE"
             )
-        return known.metastore_uri, warehouse_location(known.warehouse)
+        return metastore_uri, None
 
     def _session(
-        self, server_uri: str, token: str | None, metastore_uri: str | None, warehouse: str | None
+        self,
+        files: SparkFiles,
+        user: UserSettings,
+        server_uri: str,
+        token: str | None,
+        metastore_uri: str,
+        warehouse: str | None,
     ) -> SparkSession:
         wanted = session_configuration(
             server_uri=server_uri,
@@ -173,55 +191,84 @@ class SessionBuilder(SparkSession.Builder):
             warehouse=warehouse,
             extensions=self.target.extensions,
         )
-        merged = merge(self._options, wanted)
-        if SparkContext._active_spark_context is None:
-            _start_java(merged)
+        if not self.target.extensions and EXTENSIONS in str(user.settings.get(SQL_EXTENSIONS)):
+            raise ConfigError(
+                f"extensions=False, and {user.origin(SQL_EXTENSIONS)} sets {SQL_EXTENSIONS} to Iceberg's",
+                next_step="leave one of them out",
+            )
+        if files.has_runtime(user.settings):
+            del wanted[PACKAGES]
+        merged = merge(user.settings, wanted, user.origin)
+        ours = {key: merged[key] for key in wanted}
+        running = SparkContext._active_spark_context
+        if running is None:
+            _start_java(self._options, user, ours.get(PACKAGES))
         else:
-            refuse_other_catalog(SparkContext._active_spark_context.getConf(), wanted)
-        given, self._options = self._options, merged
+            refuse_other(dict(running.getConf().getAll()), wanted)
+        given, self._options = self._options, {**self._options, **ours}
         try:
             session = super().getOrCreate()
         finally:
             self._options = given
         try:
-            _check_runtime()
+            check_runtime()
         except EngineError:
             session.stop()
             raise
         return session
 
 
-def _start_java(options: Mapping[str, object]) -> None:
-    """Start the JVM before Spark would, because Spark passes every setting on the command line, secrets too.
+def _user_settings(files: SparkFiles, options: Mapping[str, object]) -> UserSettings:
+    if _GATEWAY_PORT not in os.environ:
+        return files.user_settings(options)
+    # The program runs under spark-submit, whose JVM knows.
+    SparkContext._ensure_initialized()
+    submitted = dict(SparkConf().getAll())
+    return UserSettings({**submitted, **options}, dict.fromkeys(submitted.keys() - options.keys(), "spark-submit"))
 
-    The settings that are left out here reach the JVM through py4j, when PySpark makes the context.
+
+def _start_java(options: Mapping[str, object], user: UserSettings, packages: object) -> None:
+    """Start the JVM before Spark would, because Spark passes every setting on the command line, which every user of the
+    machine can read, secrets too.
+
+    Settings that are left out here reach the JVM through py4j, when PySpark makes the context.
+    packages: those of the user and ours; None if ours are not needed.
     """
-    if SparkContext._gateway is not None:
-        return
-    conf = SparkConf()
-    for key, value in options.items():
-        if key not in _SECRETS:
-            conf.set(key, str(value))
-    try:
-        gateway = _Launch(conf).wait()
-    except (PySparkRuntimeError, OSError) as error:
-        raise EngineError(
-            "Spark's Java process could not be started",
-            next_step="standard error says why; usual causes: no Java 17 (JAVA_HOME), or Maven packages "
-            "that cannot be fetched",
-        ) from error
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    with SparkContext._lock:
+        if SparkContext._gateway is not None:
+            return
+        conf = SparkConf()
+        for key, value in options.items():
+            if key != CATALOG_TOKEN:
+                conf.set(key, str(value))
+        arguments = None
+        if packages is not None:
+            conf.set(PACKAGES, str(packages))
+            if PACKAGES in user.arguments.settings:
+                arguments = user.arguments.with_packages(str(packages))
+        try:
+            gateway = _Launch(conf, arguments).wait()
+        except (PySparkRuntimeError, OSError) as error:
+            raise EngineError(
+                "Spark's Java process could not be started",
+                next_step="standard error says why; usual causes: no Java 17 (JAVA_HOME), or Maven packages that "
+                "cannot be fetched (without a network, give the jar of Iceberg's runtime as spark.jars)",
+            ) from error
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 class _Launch:
     """PySpark's `launch_gateway` on a thread of its own, where Ctrl-C does not break into it.
 
+    arguments: of spark-submit, in place of those in the environment; None for those.
+
     An interrupt would make it remove the folder in which the JVM announces itself, and the JVM would hang for ever as
     an orphan. On its own thread the launch completes; then the JVM finds that its input is closed, and ends.
     """
 
-    def __init__(self, conf: SparkConf) -> None:
+    def __init__(self, conf: SparkConf, arguments: str | None) -> None:
         self._conf = conf
+        self._arguments = arguments
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._wanted = True
@@ -244,7 +291,8 @@ class _Launch:
 
     def _run(self) -> None:
         try:
-            gateway = launch_gateway(self._conf)  # type: ignore[no-untyped-call]
+            with self._environment():
+                gateway = launch_gateway(self._conf)  # type: ignore[no-untyped-call]
         except BaseException as error:  # noqa: BLE001 - it is raised again where the caller waits
             self._error = error
         else:
@@ -255,51 +303,22 @@ class _Launch:
                 self._discard()
         self._done.set()
 
+    @contextmanager
+    def _environment(self) -> Iterator[None]:
+        """PySpark takes spark-submit's arguments from the environment, and gives them precedence."""
+        if self._arguments is None:
+            yield
+            return
+        given = os.environ[SUBMIT_ARGS]
+        os.environ[SUBMIT_ARGS] = self._arguments
+        try:
+            yield
+        finally:
+            os.environ[SUBMIT_ARGS] = given
+
     def _discard(self) -> None:
         with self._lock:
             gateway, self._gateway = self._gateway, None
         if gateway is not None:
             # The JVM ends when its input does.
             gateway.proc.stdin.close()
-
-
-def refuse_other_catalog(conf: SparkConf, wanted: Mapping[str, str]) -> None:
-    """Raises ConfigError if the session that runs with `conf` has another catalog than the wanted one: nobody can
-    change the static settings of a running session."""
-    if conf.get(CATALOG_URI) != wanted[CATALOG_URI]:
-        raise ConfigError(
-            "A Spark session runs already, without this session catalog",
-            next_step="stop it first (spark.stop()), or configure it when it is created",
-        )
-
-
-def _check_runtime() -> None:
-    jvm: Any = SparkContext._jvm
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable(SESSION_CATALOG):
-        raise EngineError(
-            f"The Iceberg runtime is not on Spark's class path: the JVM was started before {PACKAGES} was set",
-            next_step=f"start it with --packages {ICEBERG_RUNTIME}, or in a fresh Python process",
-        )
-
-
-def _end_with(session: SparkSession, server: Embedded, embedding: Embedding) -> None:
-    """Make `session.stop()` release the server. A session that uses it already releases it once, however often it was
-    returned."""
-    if session in _servers:
-        embedding.release(server)
-        return
-    _servers[session] = server
-    stop_session = session.stop
-
-    def stop() -> None:
-        try:
-            stop_session()
-        finally:
-            if _servers.pop(session, None) is not None:
-                embedding.release(server)
-
-    session.stop = stop  # type: ignore[method-assign]
-
-
-#: The server that each live session was made with.
-_servers: Final[weakref.WeakKeyDictionary[SparkSession, Embedded]] = weakref.WeakKeyDictionary()

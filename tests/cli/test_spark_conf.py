@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, session_configuration
+from iceberg_hms.spark.user_settings import parse_properties
 from tests.cli.fakes import METASTORE, answer, run
 from tests.security.callers import write_private
-from tests.spark.defaults import parse_defaults_file
 
 EXPECTED = session_configuration(server_uri="http://h:1", metastore_uri=METASTORE, warehouse="file:/a b/wh")
 OPTIONS = ("--server-uri", "http://h:1", "--warehouse", "file:/a b/wh")
@@ -16,7 +16,7 @@ OPTIONS = ("--server-uri", "http://h:1", "--warehouse", "file:/a b/wh")
 
 def test_the_three_forms_say_the_same() -> None:
     assert answer("spark-conf", *OPTIONS) == EXPECTED
-    assert parse_defaults_file(run("spark-conf", *OPTIONS).stdout) == EXPECTED
+    assert parse_properties(run("spark-conf", *OPTIONS).stdout) == EXPECTED
     arguments = run("spark-conf", *OPTIONS, "--form", "arguments").stdout
     words = shlex.split(arguments.replace("\\\n", ""))
     assert words == [word for key, value in EXPECTED.items() for word in ("--conf", f"{key}={value}")]

@@ -364,20 +364,18 @@ def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:
 
 AFTER_THE_MAIN_THREAD = """
 import threading
-import httpx
-from iceberg_hms.rest.server import RestServer
-from tests.rest.fakes import SCHEMA, ScriptedCatalog
-
-server = RestServer(ScriptedCatalog(), "127.0.0.1", 0, None)
+import iceberg_hms
 
 def work():
     threading.main_thread().join()
-    with httpx.Client(base_url=server.uri) as client:
+    import httpx
+    from iceberg_hms.rest.server import RestServer
+    from tests.rest.fakes import SCHEMA, ScriptedCatalog
+
+    with RestServer(ScriptedCatalog(), "127.0.0.1", 0, None) as server, httpx.Client(base_url=server.uri) as client:
         created = client.post("/v1/namespaces/default/tables", json={"name": "t", "schema": SCHEMA})
         print(created.status_code, client.get("/v1/namespaces/default/tables/t").status_code)
-    server.stop()
 
-server.start()
 threading.Thread(target=work).start()
 """
 

@@ -31,7 +31,7 @@ from iceberg_hms.spark.configuration import (
     session_configuration,
     warehouse_location,
 )
-from tests.spark.defaults import parse_defaults_file
+from iceberg_hms.spark.user_settings import parse_properties
 
 CONF = Path(__file__).parent.parent.parent / "conf"
 SERVER = "http://127.0.0.1:8181"
@@ -141,14 +141,21 @@ def test_a_setting_that_contradicts_ours_is_refused_and_named(key: str, value: s
     assert value in str(refused.value)
 
 
+@pytest.mark.parametrize("key", [WAREHOUSE, METASTORE_URIS])
+def test_a_refusal_says_where_the_setting_is(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"a file.*{key}|{key}.*a file"):
+        merge({key: "elsewhere"}, wanted(), {key: "a file"}.__getitem__)
+
+
 def test_a_refusal_shows_no_secret() -> None:
     with pytest.raises(ConfigError) as refused:
         merge({CATALOG_TOKEN: "his-own-secret"}, wanted())
     assert "secret'" not in str(refused.value).replace("(secret)", "")
 
 
-def test_the_same_warehouse_written_as_a_path_is_no_contradiction() -> None:
-    assert merge({WAREHOUSE: "/data/warehouse"}, wanted())[WAREHOUSE] == "file:/data/warehouse"
+@pytest.mark.parametrize("written", ["/data/warehouse", "file:///data/warehouse", "file:/data/warehouse/"])
+def test_the_same_warehouse_written_in_another_way_is_no_contradiction(written: str) -> None:
+    assert merge({WAREHOUSE: written}, wanted())[WAREHOUSE] == "file:/data/warehouse"
 
 
 def test_the_metastore_is_found_under_both_of_sparks_names() -> None:
@@ -162,12 +169,12 @@ _VALUES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "
 
 @given(st.dictionaries(st.from_regex(r"spark\.[a-z.A-Z-]{1,20}", fullmatch=True), _VALUES))
 def test_a_defaults_file_says_what_was_put_in(values: dict[str, str]) -> None:
-    assert parse_defaults_file(defaults_file(values, ["a heading", ""])) == values
+    assert parse_properties(defaults_file(values, ["a heading", ""])) == values
 
 
 def test_a_defaults_file_carries_spaces_and_backslashes_inside_values() -> None:
-    values = {"spark.sql.warehouse.dir": "file:/my data/wh", "spark.x": r"a\b"}
-    assert parse_defaults_file(defaults_file(values)) == values
+    values = {"spark.sql.warehouse.dir": "file:/my data/wh", "spark.x": r"a\b", "spark.y": "=z", "spark.z": ":"}
+    assert parse_properties(defaults_file(values)) == values
 
 
 def test_the_path_of_a_log4j_file_is_a_uri() -> None:
@@ -175,7 +182,7 @@ def test_the_path_of_a_log4j_file_is_a_uri() -> None:
 
 
 def test_the_spark_defaults_in_conf_are_what_we_configure() -> None:
-    shipped = parse_defaults_file((CONF / "spark-defaults.conf").read_text(encoding="utf-8"))
+    shipped = parse_properties((CONF / "spark-defaults.conf").read_text(encoding="utf-8"))
     assert shipped == session_configuration(
         server_uri=SERVER,
         token="the-token-in-the-file-given-to-serve",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +14,18 @@ from pyspark.sql import SparkSession
 import iceberg_hms.spark
 from iceberg_hms.errors import ConfigError, EngineError, MetastoreUnavailable
 from iceberg_hms.spark import session
-from iceberg_hms.spark.configuration import CATALOG_URI, METASTORE_URIS, WAREHOUSE
+from iceberg_hms.spark.configuration import (
+    EXTENSIONS,
+    ICEBERG_RUNTIME,
+    JARS,
+    METASTORE_URIS,
+    PACKAGES,
+    SQL_EXTENSIONS,
+    WAREHOUSE,
+)
 from iceberg_hms.spark.embedded import Embedding
-from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect, refuse_other_catalog
+from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect
+from iceberg_hms.spark.user_settings import SUBMIT_ARGS
 
 ARGUMENTS: dict[str, Any] = {"metastore_uri": "thrift://127.0.0.1:1", "warehouse": "file:/wh"}
 
@@ -23,8 +34,9 @@ ARGUMENTS: dict[str, Any] = {"metastore_uri": "thrift://127.0.0.1:1", "warehouse
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "ICEBERG_HMS_URI"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("ICEBERG_HMS_WAREHOUSE", "ICEBERG_HMS_CONFIG"):
+    for name in ("ICEBERG_HMS_WAREHOUSE", "ICEBERG_HMS_CONFIG", "HADOOP_CONF_DIR", "YARN_CONF_DIR", SUBMIT_ARGS):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", "/nowhere")
 
 
 def builder(**options: str) -> SparkSession.Builder:
@@ -47,7 +59,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     made: list[dict[str, str]] = []
 
     def no_java(conf: SparkConf) -> Any:
-        made.append(dict(conf.getAll()))
+        made.append({**dict(conf.getAll()), SUBMIT_ARGS: os.environ.get(SUBMIT_ARGS, "")})
         raise OSError("no Java")
 
     monkeypatch.setattr(session, "launch_gateway", no_java)
@@ -56,7 +68,8 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 
 def test_configure_starts_nothing_and_leaves_the_builder_alone(launches: list[dict[str, str]]) -> None:
     given = builder(spark__master="local[2]")
-    first, second = (configure(given, server_uri="http://127.0.0.1:1", token="x") for _ in range(2))
+    named = {"server_uri": "http://127.0.0.1:1", "token": "x", "metastore_uri": "thrift://h:1"}
+    first, second = (configure(given, **named) for _ in range(2))
     assert isinstance(first, SparkSession.Builder)
     assert launches == []
     first.config("spark.app.name", "mine")
@@ -202,10 +215,96 @@ def test_contradictory_options_are_refused_and_the_builder_keeps_its_own() -> No
         assert server.stops == stops
 
 
-def test_a_running_session_of_another_catalog_is_refused() -> None:
-    conf = SparkConf(loadDefaults=False, _jvm=None)
-    conf.set("spark.master", "local")
-    with pytest.raises(ConfigError, match=r"runs already.*stop it first"):
-        refuse_other_catalog(conf, {CATALOG_URI: "http://127.0.0.1:1"})
-    conf.set(CATALOG_URI, "http://127.0.0.1:1")
-    refuse_other_catalog(conf, {CATALOG_URI: "http://127.0.0.1:1"})
+def launch(launches: list[dict[str, str]], made: SessionBuilder) -> dict[str, str]:
+    """The settings of the JVM that a builder starts."""
+    with pytest.raises(EngineError, match="Java process could not be started"):
+        made.getOrCreate()
+    return launches[-1]
+
+
+RUNNING: dict[str, Any] = {"server_uri": "http://127.0.0.1:1", "metastore_uri": "thrift://h:1"}
+
+
+def test_the_jvm_starts_with_our_package_and_no_other_setting_of_ours(launches: list[dict[str, str]]) -> None:
+    started = launch(launches, configure(builder(spark__master="local"), token="s3cret", **RUNNING))
+    assert started == {"spark.master": "local", PACKAGES: ICEBERG_RUNTIME, SUBMIT_ARGS: ""}
+
+
+def test_the_users_packages_are_fetched_beside_ours(
+    launches: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(f"{PACKAGES} org.x:defaults:1\n")
+    assert launch(launches, configure(builder(), **RUNNING))[PACKAGES] == f"org.x:defaults:1,{ICEBERG_RUNTIME}"
+    monkeypatch.setenv(SUBMIT_ARGS, "--packages org.x:submitted:1 --name 'a b' pyspark-shell")
+    started = launch(launches, configure(builder(), **RUNNING))
+    both = f"org.x:submitted:1,{ICEBERG_RUNTIME}"
+    assert started[SUBMIT_ARGS] == f"--packages org.x:submitted:1 --name 'a b' --packages {both} pyspark-shell"
+    assert os.environ[SUBMIT_ARGS] == "--packages org.x:submitted:1 --name 'a b' pyspark-shell"
+
+
+def test_the_package_is_not_fetched_where_the_runtime_is_a_jar(
+    launches: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = "/jars/iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
+    started = launch(launches, configure(builder(**{JARS: jar}), **RUNNING))
+    assert started == {JARS: jar, SUBMIT_ARGS: ""}
+    monkeypatch.setenv(SUBMIT_ARGS, f"--jars {jar} pyspark-shell")
+    assert PACKAGES not in launch(launches, configure(builder(), **RUNNING))
+
+
+def test_settings_elsewhere_that_contradict_ours_are_refused_with_where_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = configure(builder(), **RUNNING)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.catalog.spark_catalog.type = hive\n")
+    with pytest.raises(ConfigError, match=r"remove .*spark_catalog\.type from .*/spark-defaults\.conf"):
+        made.getOrCreate()
+    monkeypatch.setenv(SUBMIT_ARGS, "--conf spark.sql.catalog.spark_catalog.type=hadoop pyspark-shell")
+    with pytest.raises(ConfigError, match=rf"remove .*spark_catalog\.type from {SUBMIT_ARGS}"):
+        made.getOrCreate()
+
+
+def test_a_session_without_extensions_is_refused_where_a_file_sets_them(
+    launches: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(launches, configure(builder(), extensions=False, **RUNNING))
+    monkeypatch.setenv(SUBMIT_ARGS, f"--conf {SQL_EXTENSIONS}=org.x.Y,{EXTENSIONS} pyspark-shell")
+    with pytest.raises(ConfigError, match=f"extensions=False, and {SUBMIT_ARGS} sets"):
+        configure(builder(), extensions=False, **RUNNING).getOrCreate()
+
+
+def test_a_running_server_needs_a_metastore_for_hive_tables(
+    launches: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = configure(builder(), server_uri="http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"No metastore is named.*pass metastore_uri='thrift://host:9083'"):
+        made.getOrCreate()
+    assert launches == []
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "hive-site.xml").write_text(HIVE_SITE)
+    launch(launches, made)
+    (tmp_path / "hive-site.xml").unlink()
+    monkeypatch.setenv("ICEBERG_HMS_URI", "thrift://environment:1")
+    launch(launches, made)
+
+
+HIVE_SITE = """<configuration>
+<property><name>hive.metastore.uris</name><value>thrift://site:9083</value></property>
+</configuration>"""
+
+
+def test_spark_defaults_and_hive_site_name_the_metastore_of_an_embedded_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "hive-site.xml").write_text(HIVE_SITE)
+    assert settings_of_the_server(Target(warehouse="/wh"))["metastore_uri"] == "thrift://site:9083"
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.hive.metastore.uris thrift://defaults:9083\n{WAREHOUSE} s3://bucket/wh\n"
+    )
+    assert settings_of_the_server(Target()) == {
+        "metastore_uri": "thrift://defaults:9083",
+        "warehouse": "s3://bucket/wh",
+    }

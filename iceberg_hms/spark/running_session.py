@@ -1,0 +1,87 @@
+"""What is asked of a SparkContext that runs: that it is the wanted one, and that its end ends its server."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+from iceberg_hms.errors import ConfigError, EngineError
+from iceberg_hms.spark.configuration import (
+    CATALOG,
+    CATALOG_TOKEN,
+    CATALOG_URI,
+    EXTENSIONS,
+    ICEBERG_RUNTIME,
+    METASTORE_URIS,
+    PACKAGES,
+    SESSION_CATALOG,
+    SQL_EXTENSIONS,
+    WAREHOUSE,
+    is_same,
+    metastore_of,
+)
+from iceberg_hms.spark.embedded import Embedded, Embedding
+
+
+def refuse_other(running: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises ConfigError if the context that runs with these settings is not what is wanted: nobody can change the
+    static settings of a running session."""
+    if (difference := _difference(running, wanted)) is not None:
+        raise ConfigError(
+            f"A Spark session runs already, {difference}",
+            next_step="stop it first (spark.stop()), or ask for what it has",
+        )
+
+
+def _difference(running: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+    if running.get(CATALOG) != SESSION_CATALOG or CATALOG_URI not in running:
+        return "without this session catalog"
+    metastore, warehouse = metastore_of(running), running.get(WAREHOUSE)
+    if metastore is not None and metastore != wanted.get(METASTORE_URIS, metastore):
+        return f"on the metastore {metastore!r}; this one would be on {wanted[METASTORE_URIS]!r}"
+    if warehouse is not None and not is_same(WAREHOUSE, warehouse, wanted.get(WAREHOUSE, warehouse)):
+        return f"with the warehouse {warehouse!r}; this one would have {wanted[WAREHOUSE]!r}"
+    extended = EXTENSIONS in running.get(SQL_EXTENSIONS, "")
+    if extended != (SQL_EXTENSIONS in wanted):
+        return f"{'with' if extended else 'without'} Iceberg's SQL extensions (extensions={extended})"
+    if running[CATALOG_URI] != wanted[CATALOG_URI]:
+        return "with another server, or with other settings of the embedded server"
+    if running.get(CATALOG_TOKEN) != wanted.get(CATALOG_TOKEN):
+        return "with another token"
+    return None
+
+
+def check_runtime() -> None:
+    """Raises EngineError if the JVM has no Iceberg runtime."""
+    jvm: Any = SparkContext._jvm
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(SESSION_CATALOG):
+        raise EngineError(
+            f"The Iceberg runtime is not on Spark's class path: the JVM was started before {PACKAGES} was set",
+            next_step=f"start it with --packages {ICEBERG_RUNTIME}, or in a fresh Python process",
+        )
+
+
+def end_with(context: SparkContext, server: Embedded, embedding: Embedding) -> None:
+    """Make the end of a SparkContext release the server: every `stop` of a session, too, calls that of its context. A
+    context that uses the server already releases it once, however often its session was asked for."""
+    if context in _servers:
+        embedding.release(server)
+        return
+    _servers[context] = server
+    stop_context = context.stop
+
+    def stop() -> None:
+        try:
+            stop_context()
+        finally:
+            if _servers.pop(context, None) is not None:
+                embedding.release(server)
+
+    context.stop = stop  # type: ignore[method-assign]
+
+
+#: The server that each live context was made with.
+_servers: Final[weakref.WeakKeyDictionary[SparkContext, Embedded]] = weakref.WeakKeyDictionary()
