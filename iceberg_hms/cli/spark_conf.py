@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from enum import StrEnum
 from pathlib import Path
@@ -11,8 +12,10 @@ import typer
 
 from iceberg_hms.cli import output
 from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_settings
+from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import read_only_token
-from iceberg_hms.spark.configuration import defaults_file, session_configuration
+from iceberg_hms.spark.configuration import CATALOG_TOKEN, defaults_file, session_configuration
+from iceberg_hms.spark.user_settings import SparkFiles
 
 
 class Form(StrEnum):
@@ -21,6 +24,13 @@ class Form(StrEnum):
     DEFAULTS = "defaults"
     ARGUMENTS = "arguments"
     JSON = "json"
+
+
+_TOKEN_APART = f"""\
+The token is not among the arguments, since every user of the machine can read command lines. Put the line
+    {CATALOG_TOKEN} TOKEN
+into a file that only you can read, and add
+    --properties-file FILE --load-spark-defaults"""
 
 
 def spark_conf(
@@ -39,6 +49,8 @@ def spark_conf(
 ) -> None:
     """Print Spark's settings for a session catalog served by `iceberg-hms serve`."""
     settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    if not settings.metastore_uri:
+        _require_metastore_of_spark()
     values = session_configuration(
         server_uri=server_uri or f"http://{settings.rest_host}:{settings.rest_port}",
         token=None if token_file is None else read_only_token(token_file),
@@ -49,8 +61,21 @@ def spark_conf(
         case Form.JSON:
             output.print_json(values)
         case Form.ARGUMENTS:
+            token = values.pop(CATALOG_TOKEN, None)
             arguments = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in values.items()]
             typer.echo(" \\\n  ".join(arguments))
+            if token is not None:
+                typer.echo(_TOKEN_APART, err=True)
         case Form.DEFAULTS:
             heading = ["Spark's session catalog on iceberg-hms: `iceberg-hms serve` must run at the uri below."]
             typer.echo(defaults_file(values, heading), nl=False)
+
+
+def _require_metastore_of_spark() -> None:
+    """Raises ConfigError if Spark's own files name no metastore either."""
+    files = SparkFiles(os.environ)
+    if files.metastore(files.user_settings({}).settings) is None:
+        raise ConfigError(
+            "no metastore is named, neither here nor in Spark's own files; Spark would silently make one in a folder",
+            next_step="give --metastore-uri thrift://host:9083, or set ICEBERG_HMS_URI",
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import pytest
+
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, session_configuration
 from iceberg_hms.spark.user_settings import parse_properties
 from tests.cli.fakes import METASTORE, answer, run
@@ -34,9 +36,30 @@ def test_the_token_comes_from_the_servers_own_file(tmp_path: Path) -> None:
     assert CATALOG_TOKEN not in answer("spark-conf")
 
 
-def test_without_a_metastore_it_is_left_to_hive_site() -> None:
-    settings = answer("spark-conf", metastore=False)
-    assert not [key for key in settings if "metastore" in key]
+def test_the_token_is_not_in_arguments_and_stderr_says_where_to_put_it(tmp_path: Path) -> None:
+    file = tmp_path / "a token"
+    write_private(file, "s3cret\n")
+    result = run("spark-conf", *OPTIONS, "--token-file", str(file), "--form", "arguments")
+    assert "s3cret" not in result.output
+    assert f"{CATALOG_TOKEN} TOKEN" in result.stderr
+    assert "--properties-file FILE --load-spark-defaults" in result.stderr
+    assert "rest.auth.type=oauth2" in result.stdout
+    assert run("spark-conf", *OPTIONS, "--form", "arguments").stderr == ""
+
+
+def test_without_a_metastore_it_is_left_to_the_hive_site_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ICEBERG_HMS_CONFIG", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    refused = run("spark-conf", metastore=False)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "no metastore is named" in refused.stderr
+    assert "--metastore-uri thrift://host:9083" in refused.stderr
+    site = "<configuration><property><name>hive.metastore.uris</name><value>thrift://h:1</value></property></configuration>"
+    (tmp_path / "hive-site.xml").write_text(site)
+    assert not [key for key in answer("spark-conf", metastore=False) if "metastore" in key]
 
 
 def test_an_address_that_is_none_is_wrong_usage() -> None:
