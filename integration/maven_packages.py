@@ -21,10 +21,15 @@ ATTEMPTS = 3
 ATTEMPT_SECONDS = 300
 
 
+def jar() -> Path:
+    """Where the Iceberg runtime is once it is fetched."""
+    return CACHE / f"{ICEBERG_RUNTIME.replace(':', '_', 1).replace(':', '-')}.jar"
+
+
 def fetch(folder: Path) -> None:
     """Fetch the Iceberg runtime unless it is there. folder: for a small file. Raises EngineError, after three attempts
     to bridge a failure of the network."""
-    if (CACHE / f"{ICEBERG_RUNTIME.replace(':', '_', 1).replace(':', '-')}.jar").is_file():
+    if jar().is_file():
         return
     program = folder / "nothing.py"
     program.write_text("", encoding="utf-8")

@@ -20,9 +20,10 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.rest.server import RestServer
-from iceberg_hms.spark.configuration import CATALOG_TOKEN
+from iceberg_hms.spark.configuration import CATALOG_TOKEN, EXTENSIONS, ICEBERG_RUNTIME
+from integration import maven_packages
+from integration.faults import until
 from integration.spark_fixtures import SETTINGS
-from integration.waiting import eventually
 from tests.security.callers import write_private
 
 BIN = Path(pyspark.__file__).parent / "bin"
@@ -76,9 +77,11 @@ class Programs:
 
 @pytest.fixture
 def programs(metastore: Any, tmp_path: Path) -> Iterator[Programs]:
-    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-        with RestServer(catalog, "127.0.0.1", 0, token=TOKEN) as server:
-            yield Programs(tmp_path, metastore, server)
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
+        RestServer(catalog, "127.0.0.1", 0, token=TOKEN) as server,
+    ):
+        yield Programs(tmp_path, metastore, server)
 
 
 EMBEDDED = """
@@ -101,10 +104,10 @@ def test_spark_submit_runs_a_program_with_an_embedded_server(
     programs: Programs, metastore: Any, namespace: str
 ) -> None:
     program = programs.write("nightly.py", EMBEDDED)
-    given = ["--packages", iceberg_hms.spark.configuration.ICEBERG_RUNTIME, "--conf", "spark.sql.extensions=org.x.Y"]
+    given = ["--packages", ICEBERG_RUNTIME, "--conf", "spark.sql.extensions=org.x.Y"]
     arguments = [metastore.uri, metastore.warehouse, f"{namespace}.t"]
     said = programs.run([str(BIN / "spark-submit"), *given, program, *arguments])
-    extensions = f"org.x.Y,{iceberg_hms.spark.configuration.EXTENSIONS}"
+    extensions = f"org.x.Y,{EXTENSIONS}"
     assert json.loads(said.splitlines()[-1]) == [2, "nightly", extensions]
 
 
@@ -158,6 +161,8 @@ def test_the_thrift_server_serves_jdbc_clients(programs: Programs, namespace: st
         str(BIN / "spark-submit"),
         *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
         *("--properties-file", settings, "--load-spark-defaults"),
+        # Its sessions do not see jars that are added while the JVM runs, as those of packages are.
+        *("--driver-class-path", str(maven_packages.jar())),
         *("--conf", "spark.hadoop.hive.server2.thrift.bind.host=127.0.0.1"),
         *("--conf", f"spark.hadoop.hive.server2.thrift.port={port}"),
         "spark-internal",
@@ -168,7 +173,7 @@ def test_the_thrift_server_serves_jdbc_clients(programs: Programs, namespace: st
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=programs.folder, env=programs.environ
         )
     try:
-        eventually(lambda: server.poll() is not None or _listens(port), PROGRAM_SECONDS)
+        until(lambda: server.poll() is not None or _listens(port), "the Thrift server to listen")
         assert server.poll() is None, log.read_text()[-4000:]
         statements = (
             f"CREATE TABLE {namespace}.t (n INT) USING iceberg; INSERT INTO {namespace}.t VALUES (1), (2);"
