@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,16 @@ import iceberg_hms
 import iceberg_hms.spark
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.rest.server import RestServer
-from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, defaults_file, session_configuration
-from integration import interop
+from iceberg_hms.spark.configuration import (
+    CATALOG_TOKEN,
+    CATALOG_URI,
+    EXTENSIONS,
+    ICEBERG_RUNTIME,
+    SQL_EXTENSIONS,
+    defaults_file,
+    session_configuration,
+)
+from integration import interop, maven_packages
 from integration.spark_fixtures import SETTINGS
 
 TOKEN = "a-token-of-this-test"
@@ -112,6 +121,15 @@ def is_java_of_ours(status):
 
 for _ in range(3):
     threading.Thread(target=work).start()
+"""
+
+
+WITH_JARS = f"""{COMMON}
+with builder().getOrCreate() as spark:
+    spark.sql("CREATE OR REPLACE TABLE default.jars USING iceberg AS SELECT 1").collect()
+    jars = spark.sparkContext._jsc.sc().listJars()
+    names = [jars.apply(number).rpartition("/")[2] for number in range(jars.size())]
+    print(json.dumps([sorted(names), spark.conf.get("spark.sql.extensions")]))
 """
 
 
@@ -220,6 +238,42 @@ def test_threads_that_ask_at_once_share_a_jvm_and_outlive_the_main_thread(metast
     said, errors = said_by(ASKED_AT_ONCE_AND_LEFT_BY_MAIN, metastore, tmp_path)
     assert said == [[True, True, True], 1, [7, 8]]
     assert "Traceback" not in errors
+
+
+def test_the_runtime_as_a_jar_needs_no_network(metastore: Any, tmp_path: Path) -> None:
+    """Where packages come from is empty here."""
+    nowhere = tmp_path / "ivysettings.xml"
+    nowhere.write_text("<ivysettings><resolvers/></ivysettings>", encoding="utf-8")
+    values = {"spark.jars": str(maven_packages.jar()), "spark.jars.ivySettings": str(nowhere)}
+    (tmp_path / "spark-defaults.conf").write_text(defaults_file(values), encoding="utf-8")
+    arguments = f"--conf {SQL_EXTENSIONS}=org.x.Y pyspark-shell"
+    said, _ = said_by(WITH_JARS, metastore, tmp_path, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS=arguments)
+    assert said == [[maven_packages.jar().name], f"org.x.Y,{EXTENSIONS}"]
+
+
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></project>"""
+
+
+def test_packages_of_the_environment_are_there_beside_ours(metastore: Any, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jar"
+    with zipfile.ZipFile(empty, "w") as jar:
+        jar.writestr("empty.txt", "")
+    for package, file in (("org.example:mine:1", empty), (ICEBERG_RUNTIME, maven_packages.jar())):
+        group, name, version = package.split(":")
+        folder = tmp_path.joinpath("repository", *group.split("."), name, version)
+        folder.mkdir(parents=True)
+        (folder / f"{name}-{version}.pom").write_text(POM.format(group, name, version), encoding="utf-8")
+        (folder / f"{name}-{version}.jar").symlink_to(file)
+    resolver = f'<ibiblio name="local" m2compatible="true" root="file:{tmp_path}/repository/"/>'
+    (tmp_path / "ivysettings.xml").write_text(
+        f'<ivysettings><settings defaultResolver="local"/><resolvers>{resolver}</resolvers></ivysettings>', "utf-8"
+    )
+    ivy = {"spark.jars.ivySettings": f"{tmp_path}/ivysettings.xml", "spark.jars.ivy": f"{tmp_path}/ivy"}
+    (tmp_path / "spark-defaults.conf").write_text(defaults_file(ivy), encoding="utf-8")
+    arguments = "--packages org.example:mine:1 pyspark-shell"
+    said, _ = said_by(WITH_JARS, metastore, tmp_path, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS=arguments)
+    assert said == [[maven_packages.jar().name, "org.example_mine-1.jar"], EXTENSIONS]
 
 
 def test_spark_sql_uses_a_running_server_by_spark_defaults(metastore: Any, namespace: str, tmp_path: Path) -> None:
