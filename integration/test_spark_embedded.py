@@ -133,6 +133,39 @@ with builder().getOrCreate() as spark:
 """
 
 
+RETRIES = f"""{COMMON}
+begun, go = Path("begun"), Path("go")
+
+def hold(n):
+    begun.touch()
+    for _ in range(600):
+        if go.exists():
+            return n + 1
+        threading.Event().wait(0.1)
+
+def overtake():
+    while not begun.exists():
+        threading.Event().wait(0.1)
+    spark.sql("INSERT INTO default.retried VALUES (10)").collect()
+    go.touch()
+
+del settings["spark.driver.extraJavaOptions"]
+with builder().getOrCreate() as spark:
+    isolation = "TBLPROPERTIES ('write.update.isolation-level' = 'snapshot')"
+    spark.sql(f"CREATE OR REPLACE TABLE default.retried USING iceberg {{isolation}} AS SELECT 1 AS n")
+    begun, go = begun.absolute(), go.absolute()
+    spark.udf.register("hold", hold, "int")
+    other = threading.Thread(target=overtake)
+    other.start()
+    spark.sql("UPDATE default.retried SET n = hold(n)").collect()
+    other.join()
+    warns = spark._jvm.org.slf4j.LoggerFactory.getLogger
+    loggers = ["org.apache.iceberg.util.Tasks", "org.apache.iceberg.util", "org.apache.spark.SparkContext"]
+    rows = sorted(row.n for row in spark.table("default.retried").collect())
+    print(json.dumps([rows, [warns(each).isWarnEnabled() for each in loggers]]))
+"""
+
+
 def said_by(program: str, metastore: Any, folder: Path, **environ: str) -> tuple[Any, str]:
     """What a program prints as JSON in its last line, and its standard error."""
     settings = {**SETTINGS, "spark.local.dir": str(folder)}
@@ -238,6 +271,14 @@ def test_threads_that_ask_at_once_share_a_jvm_and_outlive_the_main_thread(metast
     said, errors = said_by(ASKED_AT_ONCE_AND_LEFT_BY_MAIN, metastore, tmp_path)
     assert said == [[True, True, True], 1, [7, 8]]
     assert "Traceback" not in errors
+
+
+def test_a_conflict_that_the_client_retries_is_not_logged(metastore: Any, tmp_path: Path) -> None:
+    """With Spark's own logging: warnings and their stacks on standard error."""
+    said, errors = said_by(RETRIES, metastore, tmp_path)
+    assert said == [[2, 10], [False, True, True]]
+    assert "Retrying task" not in errors
+    assert "Requirement failed" not in errors
 
 
 def test_the_runtime_as_a_jar_needs_no_network(metastore: Any, tmp_path: Path) -> None:

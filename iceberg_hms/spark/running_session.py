@@ -25,6 +25,8 @@ from iceberg_hms.spark.configuration import (
 )
 from iceberg_hms.spark.embedded import Embedded, Embedding
 
+_RETRIES: Final = "org.apache.iceberg.util.Tasks"
+
 
 def refuse_other(running: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raises ConfigError if the context that runs with these settings is not what is wanted: nobody can change the
@@ -62,6 +64,18 @@ def check_runtime() -> None:
             f"The Iceberg runtime is not on Spark's class path: the JVM was started before {PACKAGES} was set",
             next_step=f"start it with --packages {ICEBERG_RUNTIME}, or in a fresh Python process",
         )
+
+
+def silence_retries() -> None:
+    """Leave out the warning that Iceberg's client logs, with a stack, for each conflict after which it tries again: the
+    statement goes on, and what fails in the end reaches its caller. What the user's own log4j2 file says of this logger
+    stays."""
+    jvm: Any = SparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    configuration = log4j.core.LoggerContext.getContext(False).getConfiguration()
+    # The root logger's, which has no name, is for all that nobody configured.
+    if not configuration.getLoggerConfig(_RETRIES).getName():
+        log4j.core.config.Configurator.setLevel(_RETRIES, log4j.Level.ERROR)
 
 
 def end_with(context: SparkContext, server: Embedded, embedding: Embedding) -> None:

@@ -31,7 +31,7 @@ from iceberg_hms.spark.configuration import (
     warehouse_location,
 )
 from iceberg_hms.spark.embedded import EMBEDDING, Embedding
-from iceberg_hms.spark.running_session import check_runtime, end_with, refuse_other
+from iceberg_hms.spark.running_session import check_runtime, end_with, refuse_other, silence_retries
 from iceberg_hms.spark.user_settings import SUBMIT_ARGS, SparkFiles, UserSettings
 
 #: Set by spark-submit for the program that it runs beside its JVM.
@@ -215,6 +215,7 @@ class SessionBuilder(SparkSession.Builder):
         except EngineError:
             session.stop()
             raise
+        silence_retries()
         return session
 
 
