@@ -46,17 +46,16 @@ class ThreadPool:
         with work.mutex:
             if work.closed:
                 raise RuntimeError("this thread pool takes no more work")
-            if self._started <= work.pending and self._started < self._limit:
-                self._start_thread()
-            work.pending += 1
-            work.items.put((future, function))
+            pending = work.put(future, function)
+            if self._started < min(pending, self._limit):
+                self._start_thread(future)
         return future
 
     def close(self) -> None:
         """Take no more work, and do not wait: what was handed in is still done."""
         self._work.close()
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, future: Future[Any]) -> None:
         thread = threading.Thread(target=self._work.run, name=f"{self._name}_{self._started}", daemon=True)
         _threads[thread] = self._work
         try:
@@ -64,6 +63,7 @@ class ThreadPool:
         except RuntimeError:
             del _threads[thread]
             if not self._started:
+                future.cancel()
                 raise
             return
         self._started += 1
@@ -73,12 +73,21 @@ class _Work:
     """What the threads of a pool share. They do not refer to the pool, which may become garbage."""
 
     def __init__(self) -> None:
+        #: Held while a thread starts; threads that end an item do not need it.
         self.mutex = threading.Lock()
         self.closed = False
         #: How many items wait or run.
-        self.pending = 0
+        self._pending = 0
+        self._counting = threading.Lock()
         #: None: no more items follow.
         self.items: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+
+    def put(self, future: Future[Any], function: Callable[[], Any]) -> int:
+        """Hand an item in. How many wait or run now."""
+        with self._counting:
+            self._pending += 1
+            self.items.put((future, function))
+            return self._pending
 
     def close(self) -> None:
         with self.mutex:
@@ -111,8 +120,8 @@ class _Work:
             future.set_result(result)
 
     def _ended(self) -> None:
-        with self.mutex:
-            self.pending -= 1
+        with self._counting:
+            self._pending -= 1
 
 
 #: The threads of all pools of this process.

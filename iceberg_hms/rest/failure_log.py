@@ -45,13 +45,16 @@ class FailureLog:
         error = entry.error
         if error is None or not (status == CONFLICT or status >= 500 or is_hidden(error)):
             return
+        level = logging.INFO if status == CONFLICT else logging.WARNING
+        if not isinstance(error, IcebergHmsError):
+            level = logging.ERROR
+        if not self._log.wants(level):
+            return
         fields = {**entry.fields(method, path), "status": status, "cause": cause_of(error)}
         if not self._limit.has_room(fields["cause"], fields["caller"], self._clock.monotonic()):
             return
         bounded: dict[str, Any] = {"error": cut(str(error), _ERROR_MAX)}
-        level = logging.INFO if status == CONFLICT else logging.WARNING
         if not isinstance(error, IcebergHmsError):
-            level = logging.ERROR
             bounded["trace"] = "".join(traceback.format_exception(error, limit=-_FRAMES_MAX))[-_TRACE_MAX:]
         self._log.write(fields, level=level, **bounded)
 

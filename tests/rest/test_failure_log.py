@@ -119,6 +119,22 @@ def test_a_storm_has_few_lines_and_the_number_of_the_others(lines: pytest.LogCap
     assert len(written(lines)) == LINES_MAX + 3
 
 
+def test_a_storm_of_conflicts_writes_nothing_where_conflicts_are_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As in a program that configures no logging: Python writes its warnings to standard error."""
+    log = FailureLog(ByHand())
+
+    async def storm() -> None:
+        for _ in range(LINES_MAX + 5):
+            log.write(failed(RequirementFailed("assert-ref-snapshot-id", "x")), "POST", "/", 409)
+        log.flush()
+
+    with caplog.at_level(logging.WARNING, LOGGER):
+        asyncio.run(storm())
+    assert written(caplog) == []
+
+
 def test_no_caller_keeps_the_failures_of_another_one_out_of_the_log(lines: pytest.LogCaptureFixture) -> None:
     log = FailureLog(ByHand())
     conflict = RequirementFailed("assert-ref-snapshot-id", "x")
