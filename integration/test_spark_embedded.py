@@ -250,7 +250,7 @@ def test_a_missing_metastore_is_an_error_at_once(spark: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_ends_with_its_context_whoever_stops_it_and_starts_again(metastore: Any, tmp_path: Path) -> None:
+def test_the_server_ends_with_its_context_by_each_handle_and_starts_again(metastore: Any, tmp_path: Path) -> None:
     said, errors = said_by(STOPS, metastore, tmp_path)
     assert said[:4] == [[True, True, True, False, []]] * 4
     for reason, text in zip(
