@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from integration.session_catalog.compare import (
     differing_answers,
     lost_rows,
     recorded,
-    run_kind,
+    run_kinds,
 )
 from integration.session_catalog.differences import REASONS, listed
 
@@ -44,12 +42,8 @@ def runs(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> Mapping[st
     """All chapters in a session of each kind; the sessions run at the same time."""
     folder = tmp_path_factory.mktemp("session_catalog")
     names = [chapter.name for chapter in CHAPTERS]
-    kinds = (HIVE, *OURS)
-    with ExitStack() as stack:
-        server = stack.enter_context(serving(metastore, folder / "server.log", access=allowing(folder)))
-        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
-        made = pool.map(lambda kind: run_kind(metastore, kind, server.uri, names, folder / kind[0]), kinds)
-        return {run.kind: run for run in made}
+    with serving(metastore, folder / "server.log", access=allowing(folder)) as server:
+        return run_kinds(metastore, (HIVE, *OURS), server.uri, names, folder)
 
 
 @pytest.mark.slow

@@ -16,7 +16,16 @@ from pathlib import Path
 
 from benchmarks.instruments import serving
 from iceberg_hms.local.metastore import LocalMetastore
-from integration.session_catalog.compare import HIVE, OURS, RECORDED, allowing, chosen, differences, lost_rows, run_kind
+from integration.session_catalog.compare import (
+    HIVE,
+    OURS,
+    RECORDED,
+    allowing,
+    chosen,
+    differences,
+    lost_rows,
+    run_kinds,
+)
 
 
 def main() -> None:
@@ -35,7 +44,7 @@ def main() -> None:
         metastore = stack.enter_context(LocalMetastore(folder / "hms"))
         server = stack.enter_context(serving(metastore, folder / "server.log", access=allowing(folder)))
         names = [chapter.name for chapter in chapters]
-        runs = {kind: run_kind(metastore, kind, server.uri, names, folder / kind[0]) for kind in kinds}
+        runs = run_kinds(metastore, kinds, server.uri, names, folder)
         lines = []
         for kind in kinds[1:]:
             for found in differences(runs[kind], runs[HIVE]):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,8 @@ from integration.spark_fixtures import ROOT, SETTINGS, run_elsewhere
 
 OURS: Final = ("embedded", "stand-alone")
 HIVE: Final = "hive"
+#: The errors of a session's process, in its folder.
+LOG: Final = "errors.log"
 #: A session and all chapters, on a busy machine.
 KIND_SECONDS: Final = 1800
 
@@ -43,15 +46,25 @@ class Found:
 
 
 def allowing(folder: Path) -> Sequence[str]:
-    """The options of a server for the sessions of which `run_kind` got a folder in this one."""
+    """The options of a server for the sessions of which `run_kinds` makes folders in this one."""
     places = ",".join(f"file:{folder}/{kind[0]}/{INSIDE}" for kind in OURS)
     return ("--no-auth", "--set", f"rest.allowed-locations={places}")
 
 
-def run_kind(
-    metastore: LocalMetastore, kind: str, server_uri: str | None, chapters: Sequence[str], folder: Path
-) -> Run:
-    """Run the chapters of these names in a session of a process of its own."""
+def run_kinds(
+    metastore: LocalMetastore, kinds: Sequence[str], server_uri: str, chapters: Sequence[str], folder: Path
+) -> dict[str, Run]:
+    """Run the chapters of these names in a session of each kind, in processes of their own, all at the same time."""
+    with ExitStack() as stack:
+        started = {kind: _start(metastore, kind, server_uri, chapters, folder / kind[0]) for kind in kinds}
+        for process in started.values():
+            stack.callback(process.kill)
+        return {kind: _end(process, kind, folder / kind[0]) for kind, process in started.items()}
+
+
+def _start(
+    metastore: LocalMetastore, kind: str, server_uri: str, chapters: Sequence[str], folder: Path
+) -> subprocess.Popen[str]:
     folder.mkdir(parents=True)
     work = {
         "kind": kind,
@@ -62,17 +75,25 @@ def run_kind(
         "folder": str(folder),
         "chapters": list(chapters),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "integration.session_catalog.run"],
-        input=json.dumps(work),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=KIND_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    answers = json.loads(done.stdout.splitlines()[-1])
+    with (folder / LOG).open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "integration.session_catalog.run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT,
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(work) + "\n")
+    process.stdin.flush()
+    return process
+
+
+def _end(process: subprocess.Popen[str], kind: str, folder: Path) -> Run:
+    output, _ = process.communicate(timeout=KIND_SECONDS)
+    assert process.returncode == 0, (folder / LOG).read_text()[-4000:]
+    answers = json.loads(output.splitlines()[-1])
     return Run(kind, {name: [Answer(**one) for one in made] for name, made in answers.items()})
 
 

@@ -167,5 +167,5 @@ def main(work: Mapping[str, Any]) -> dict[str, list[Answer]]:
 
 
 if __name__ == "__main__":
-    answers = main(json.load(sys.stdin))
+    answers = main(json.loads(sys.stdin.readline()))
     sys.stdout.write(json.dumps({name: [asdict(one) for one in made] for name, made in answers.items()}) + "\n")
