@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import EngineError as EngineError
     from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
     from iceberg_hms.errors import FileBeyondLimit as FileBeyondLimit
+    from iceberg_hms.errors import HiveTableKept as HiveTableKept
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvalidView as InvalidView
@@ -104,6 +105,7 @@ _ERRORS = (
     "NoSuchTable",
     "NoSuchWarehouse",
     "NoSuchView",
+    "HiveTableKept",
     "NotAnIcebergTable",
     "NotAnIcebergView",
     "NotAuthenticated",

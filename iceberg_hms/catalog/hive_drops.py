@@ -8,22 +8,24 @@ Iceberg tables of the metastore are searched for files in the Hive table's folde
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from iceberg_hms.catalog.maintenance.reachable_files import in_batches
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.change import Manifests
 from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
 from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.ports import LockUse, Pointer, TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import resolved
 from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.operation_requests import locked, raise_not_made, send, was_made
 from iceberg_hms.errors import (
     CommitConflict,
+    CorruptFile,
+    FileBeyondLimit,
     HiveTableKept,
     IcebergHmsError,
     InvalidInput,
@@ -33,10 +35,13 @@ from iceberg_hms.errors import (
     NoSuchTable,
 )
 from iceberg_hms.format.locations import parse
-from iceberg_hms.format.manifests.manifest_list import ManifestContent
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 #: How long to search for a table that reads the files. A row takes about 3 ms.
 SEARCH_SECONDS: Final = 10.0
@@ -127,29 +132,48 @@ class HiveDrops:
     def _reads(self, table: HiveTable, pointer: Pointer, folders: _Folders, left: Callable[[], float]) -> bool:
         """Whether a snapshot of an Iceberg table has a data file in these folders."""
         with _kept_if_unreadable(table, pointer.name):
-            try:
-                found = self._services.coordinator.load(pointer.name)
-            except (NoSuchTable, MissingFile) as error:
-                logger.info("no row of %s can be read: %s", pointer.name, error)
+            found = _unless_damaged(lambda: self._services.coordinator.load(pointer.name))
+            if found is None or NAME_MAPPING not in found.metadata.properties:
                 return False
-            reads_by_name = NAME_MAPPING in found.metadata.properties
-            return reads_by_name and any(folders.hold(each) for each in self._data_files(found, folders, left))
+            guard = None if self._locations is None else self._locations.table_guard(found.pointer, found.metadata)
+            reader = manifests_for(self._ports, guard)
+            manifests = _data_manifests(reader, found.metadata)
+            return any(left() and _names_file(reader, some, folders) for some in in_batches(manifests, _AT_ONCE))
 
-    def _data_files(self, table: TableVersion, folders: _Folders, left: Callable[[], float]) -> Iterator[str]:
-        """The data files of all snapshots, as far as their manifests have the name of a folder in them."""
-        guard = None if self._locations is None else self._locations.table_guard(table.pointer, table.metadata)
-        reader = manifests_for(self._ports, guard)
-        seen: set[str] = set()
-        for snapshot in reversed(table.metadata.snapshots):
-            left()
-            new = [each for each in reader.list(snapshot) if each.content == ManifestContent.DATA]
-            new = [each for each in new if each.manifest_path not in seen]
-            seen.update(each.manifest_path for each in new)
-            for manifests in in_batches(new, _AT_ONCE):
-                left()
-                for entry in reader.entries(reader.naming(manifests, folders.names)):
-                    if entry.is_live:
-                        yield entry.data_file.file_path
+
+def _data_manifests(reader: Manifests, metadata: TableMetadata) -> Iterator[ManifestFile]:
+    """Those of all snapshots, each once, the latest snapshot's first."""
+    seen: set[str] = set()
+    for snapshot in reversed(metadata.snapshots):
+        for each in _unless_damaged(partial(reader.list, snapshot)) or ():
+            if each.content == ManifestContent.DATA and each.manifest_path not in seen:
+                seen.add(each.manifest_path)
+                yield each
+
+
+def _names_file(reader: Manifests, manifests: Sequence[ManifestFile], folders: _Folders) -> bool:
+    """Whether one of the manifests has a live file in these folders."""
+
+    def search() -> bool:
+        entries = reader.entries(reader.naming(manifests, folders.names))
+        return any(each.is_live and folders.hold(each.data_file.file_path) for each in entries)
+
+    found = _unless_damaged(search)
+    if found is None and len(manifests) > 1:
+        return any(_names_file(reader, [each], folders) for each in manifests)
+    return bool(found)
+
+
+def _unless_damaged(read: Callable[[], Result]) -> Result | None:
+    """What `read` returns; None for a table or file that is gone or damaged, through which nobody reads a row."""
+    try:
+        return read()
+    except FileBeyondLimit:
+        # Others may read it.
+        raise
+    except (NoSuchTable, MissingFile, CorruptFile) as error:
+        logger.warning("no row is read through what is gone or damaged: %s", error)
+        return None
 
 
 @contextmanager
