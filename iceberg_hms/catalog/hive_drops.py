@@ -137,14 +137,15 @@ class HiveDrops:
                 return False
             guard = None if self._locations is None else self._locations.table_guard(found.pointer, found.metadata)
             reader = manifests_for(self._ports, guard)
-            manifests = _data_manifests(reader, found.metadata)
+            manifests = _data_manifests(reader, found.metadata, left)
             return any(left() and _names_file(reader, some, folders) for some in in_batches(manifests, _AT_ONCE))
 
 
-def _data_manifests(reader: Manifests, metadata: TableMetadata) -> Iterator[ManifestFile]:
-    """Those of all snapshots, each once, the latest snapshot's first."""
+def _data_manifests(reader: Manifests, metadata: TableMetadata, left: Callable[[], float]) -> Iterator[ManifestFile]:
+    """Those of all snapshots, each once, the latest snapshot's first. left: raises when time runs out."""
     seen: set[str] = set()
     for snapshot in reversed(metadata.snapshots):
+        left()
         for each in _unless_damaged(partial(reader.list, snapshot)) or ():
             if each.content == ManifestContent.DATA and each.manifest_path not in seen:
                 seen.add(each.manifest_path)
