@@ -29,15 +29,17 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts.hive_tables import HivePlace
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import Place
 from integration.conftest import make_namespace
 from integration.faults import ReapingMetastore
-from integration.test_metastore_contracts import hive_table
+from integration.test_metastore_contracts import add_hive_table, hive_table
 
 ROOT = Path(__file__).parent.parent
 COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -223,6 +225,18 @@ def check_pointer(check: table_pointer.Check, server: LocalMetastore, request: p
     place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
     try:
         check(HmsTablePointer(pool, settings), place)
+    finally:
+        pool.close()
+
+
+def check_hive_tables(check: hive_tables.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
+    """One check of the HiveTables contract in namespaces of its own."""
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    pool = ClientPool([server.uri], size=4)
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = HivePlace(namespace, other, f"{server.warehouse}/{namespace}.db", partial(add_hive_table, pool))
+    try:
+        check(HmsHiveTables(pool), HmsTablePointer(pool, settings), place)
     finally:
         pool.close()
 

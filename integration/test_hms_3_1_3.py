@@ -18,7 +18,7 @@ from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapPro
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import HistoryRule, check_table
@@ -32,6 +32,7 @@ from integration.old_metastores import (
     OF_THE_VIEWS_FENCE,
     STOCK_COLUMNS,
     OldMetastore,
+    check_hive_tables,
     check_lock,
     check_pointer,
     check_views,
@@ -82,6 +83,13 @@ def test_the_pointer_keeps_the_contract_except_for_compare_and_swap(
             check_pointer(check, server, request)
     else:
         check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", hive_tables.CHECKS, ids=lambda check: check.__name__)
+def test_the_hive_tables_keep_the_contract(
+    check: hive_tables.Check, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    check_hive_tables(check, server, request)
 
 
 @pytest.mark.parametrize("check", view_pointer.CHECKS, ids=lambda check: check.__name__)

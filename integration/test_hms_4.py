@@ -27,7 +27,7 @@ from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
+from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
 from integration.concurrent_writers import processes_lose_nothing
@@ -41,6 +41,7 @@ from integration.old_metastores import (
     OF_THE_VIEWS_FENCE,
     OldMetastore,
     Release,
+    check_hive_tables,
     check_lock,
     check_pointer,
     check_views,
@@ -103,6 +104,13 @@ def test_the_pointer_keeps_the_contract_as_far_as_compare_and_swap_works(
         words = r"outdated \w+: Swapped|winners|not proven|Error executing SQL query"
         with pytest.raises((AssertionError, MetastoreUnavailable), match=words):
             check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", hive_tables.CHECKS, ids=lambda check: check.__name__)
+def test_the_hive_tables_keep_the_contract(
+    check: hive_tables.Check, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    check_hive_tables(check, server, request)
 
 
 @pytest.mark.parametrize("check", view_pointer.CHECKS, ids=lambda check: check.__name__)
