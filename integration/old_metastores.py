@@ -14,32 +14,14 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-import pytest
-
-from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import EngineError
 from iceberg_hms.local.gateway import JavaGateway, class_path, find_java
-from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.locks.lock_entries import LockEntries
-from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
-from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
-from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
-from iceberg_hms.testing.contracts.hive_tables import HivePlace
-from iceberg_hms.testing.contracts.table_lock import Guard
-from iceberg_hms.testing.contracts.table_pointer import Place
-from integration.conftest import make_namespace
+from iceberg_hms.testing.contracts import table_pointer, view_pointer
 from integration.faults import ReapingMetastore
-from integration.test_metastore_contracts import add_hive_table, hive_table
 
 ROOT = Path(__file__).parent.parent
 COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -215,55 +197,6 @@ class OldMetastore(ReapingMetastore):
 
     def _hive_conf(self, jvm: Any) -> Any:
         return jvm.org.apache.hadoop.hive.metastore.conf.MetastoreConf.newMetastoreConf()
-
-
-def check_pointer(check: table_pointer.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
-    """One check of the TablePointer contract in namespaces of its own."""
-    settings = Settings.load({"metastore_uri": server.uri}, environ={})
-    pool = ClientPool([server.uri], size=4)
-    namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
-    try:
-        check(HmsTablePointer(pool, settings), place)
-    finally:
-        pool.close()
-
-
-def check_hive_tables(check: hive_tables.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
-    """One check of the HiveTables contract in namespaces of its own."""
-    settings = Settings.load({"metastore_uri": server.uri}, environ={})
-    pool = ClientPool([server.uri], size=4)
-    namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = HivePlace(namespace, other, f"{server.warehouse}/{namespace}.db", partial(add_hive_table, pool))
-    try:
-        check(HmsHiveTables(pool), HmsTablePointer(pool, settings), place)
-    finally:
-        pool.close()
-
-
-def check_views(check: view_pointer.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
-    """One check of the ViewPointer contract in namespaces of its own."""
-    settings = Settings.load({"metastore_uri": server.uri}, environ={})
-    pool = ClientPool([server.uri], size=4)
-    namespace, other = make_namespace(server, request), make_namespace(server, request)
-    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", partial(hive_table, pool))
-    try:
-        check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
-    finally:
-        pool.close()
-
-
-def check_lock(check: table_lock.Check, server: LocalMetastore, namespace: str) -> None:
-    """One check of the TableLock contract; no entry is left."""
-    settings = Settings.load({"metastore_uri": server.uri}, environ={})
-    runtime, name = ThreadRuntime(), TableName(namespace, "t")
-    pools = [ClientPool([server.uri], size=2) for _ in range(2)]
-    try:
-        check(Guard(*(HmsTableLock(pool, runtime, settings) for pool in pools), runtime, name))
-        assert LockEntries(pools[0], "judge").of(name) == []
-    finally:
-        for pool in pools:
-            pool.close()
 
 
 def _content(path: Path) -> bytes:

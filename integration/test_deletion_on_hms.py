@@ -17,7 +17,7 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from integration.test_metastore_contracts import hive_table
+from integration.contract_checks import add_hive_table
 from integration.test_rest_on_hms import SCHEMA, set_properties
 from integration.test_rest_on_hms import http as http
 from integration.test_rest_on_hms import server as server
@@ -129,7 +129,7 @@ class HiveTable:
 
     def __init__(self, pool: ClientPool, tables: Tables) -> None:
         self.location = f"{tables.root}/hive"
-        hive_table(pool, TableName(tables.namespace, "hive"), self.location)
+        add_hive_table(pool, TableName(tables.namespace, "hive"), self.location)
         self.data = Path(f"{self.location}/000000_0".removeprefix("file:"))
         self.data.parent.mkdir(parents=True, exist_ok=True)
         self.data.write_bytes(b"a row")

@@ -24,6 +24,7 @@ from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import HistoryRule, check_table
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
+from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
 from integration.interop import live_paths
 from integration.old_metastores import (
@@ -32,10 +33,6 @@ from integration.old_metastores import (
     OF_THE_VIEWS_FENCE,
     STOCK_COLUMNS,
     OldMetastore,
-    check_hive_tables,
-    check_lock,
-    check_pointer,
-    check_views,
 )
 from integration.test_cli import program
 from integration.test_local_servers import listening

@@ -32,6 +32,7 @@ from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
+from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import SCHEMA
 from integration.interop import small_parquet
 from integration.old_metastores import (
@@ -41,10 +42,6 @@ from integration.old_metastores import (
     OF_THE_VIEWS_FENCE,
     OldMetastore,
     Release,
-    check_hive_tables,
-    check_lock,
-    check_pointer,
-    check_views,
 )
 from integration.test_cli import program
 from integration.test_local_servers import listening

@@ -17,7 +17,7 @@ from iceberg_hms.metastore.tables.namespaces import COMMENT, LOCATION, OWNER, OW
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from integration.conftest import make_namespace
-from integration.test_metastore_contracts import hive_table
+from integration.contract_checks import add_hive_table
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_only_iceberg_tables_are_listed_unless_all_are_asked_for(
     pointer: HmsTablePointer, pool: ClientPool, metastore: Any, namespace: str
 ) -> None:
     assert pointer.list_tables(namespace) == []
-    hive_table(pool, TableName(namespace, "hive"), f"{metastore.warehouse}/{namespace}.db/hive")
+    add_hive_table(pool, TableName(namespace, "hive"), f"{metastore.warehouse}/{namespace}.db/hive")
     for table in ("b", "a"):
         metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/{table}")
         pointer.create(TableName(namespace, table), "file:/m0", metadata, None)
@@ -203,7 +203,7 @@ def test_a_namespace_lives_and_dies(namespaces: HmsNamespaces, metastore: Any, n
 def test_a_namespace_with_tables_is_not_dropped(
     namespaces: HmsNamespaces, pool: ClientPool, metastore: Any, namespace: str
 ) -> None:
-    hive_table(pool, TableName(namespace, "hive"), f"{metastore.warehouse}/{namespace}.db/hive")
+    add_hive_table(pool, TableName(namespace, "hive"), f"{metastore.warehouse}/{namespace}.db/hive")
     with pytest.raises(NamespaceNotEmpty):
         namespaces.drop(namespace)
     assert namespaces.exists(namespace)
