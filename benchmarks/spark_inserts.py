@@ -41,7 +41,7 @@ from benchmarks import instruments
 from benchmarks.instruments import ROOT, serving
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.spark.configuration import log4j_option
-from integration.session_catalog.sessions import open_session
+from integration.session_catalog.sessions import open_session, session_work
 
 KINDS = ("embedded", "stand-alone", "hive")
 NAMESPACE = "inserts"
@@ -67,7 +67,7 @@ def session_inserts() -> None:
     work = json.load(sys.stdin)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     begun = perf_counter()
-    spark = open_session(work["kind"], work["metastore_uri"], work["warehouse"], work["server_uri"], work["settings"])
+    spark = open_session(work)
     start = perf_counter() - begun
 
     def insert(table: str, number: int) -> float:
@@ -100,15 +100,7 @@ def run_block(metastore: LocalMetastore, kind: str, server_uri: str, folder: Pat
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    work = {
-        "kind": kind,
-        "metastore_uri": metastore.uri,
-        "warehouse": metastore.warehouse,
-        "server_uri": server_uri,
-        "settings": settings,
-        "tables": tables,
-        "inserts": inserts,
-    }
+    work = session_work(metastore, kind, server_uri, settings, tables=tables, inserts=inserts)
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "session-inserts"],
         input=json.dumps(work),

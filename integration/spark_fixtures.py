@@ -61,6 +61,26 @@ def spark(metastore: LocalMetastore, tmp_path_factory: pytest.TempPathFactory) -
     session.stop()
 
 
+def start_program(
+    module: str, work: Mapping[str, Any], log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start a program that reads its work from its first line. The caller ends it; log: for its standard error."""
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(work) + "\n")
+    process.stdin.flush()
+    return process
+
+
 def run_elsewhere(
     metastore: LocalMetastore,
     kind: str,

@@ -30,7 +30,7 @@ from iceberg_hms.spark.configuration import session_configuration
 from iceberg_hms.testing.faults.stream import StreamProxy
 from integration.faults import until
 from integration.restless_spark import LOOPS
-from integration.spark_fixtures import ROOT, SETTINGS
+from integration.spark_fixtures import SETTINGS, start_program
 from integration.test_cli import END, clean_environment, line_of, running
 from integration.test_metastore_restarts import free_port
 
@@ -111,22 +111,8 @@ def session(uri: str, metastore: Any, namespace: str, folder: Path) -> Iterator[
         "database": namespace,
         "folder": str(folder),
     }
-    with (
-        (folder / "spark.log").open("w") as log,
-        subprocess.Popen(
-            [sys.executable, "-m", "integration.restless_spark"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=ROOT,
-            env=clean_environment(),
-        ) as process,
-    ):
+    with start_program("integration.restless_spark", work, folder / "spark.log", clean_environment()) as process:
         try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(work) + "\n")
-            process.stdin.flush()
             found = Session(process, folder)
             until(lambda: found.count("stream started"), "the session works")
             yield found

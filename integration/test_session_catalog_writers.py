@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.instruments import serving
+from integration.session_catalog.sessions import session_work
 from integration.session_catalog.writers import READY, Share
-from integration.spark_fixtures import ROOT, SETTINGS
+from integration.spark_fixtures import SETTINGS, start_program
 
 INSERTS, MERGES, THREADS = 16, 8, 4
 #: Both applications, from their start to their end, on a busy machine.
@@ -24,30 +24,9 @@ SECONDS = 600
 def start(metastore: Any, kind: str, server_uri: str, table: str, first: int, folder: Path) -> subprocess.Popen[str]:
     """An application that waits for a line before it writes. It ends when this process does, since its input does."""
     settings = {**SETTINGS, "spark.local.dir": str(folder), "spark.master": f"local[{THREADS}]"}
-    work = {
-        "kind": kind,
-        "metastore_uri": metastore.uri,
-        "warehouse": metastore.warehouse,
-        "server_uri": server_uri,
-        "settings": settings,
-        "table": table,
-        "inserts": list(range(first, first + INSERTS)),
-        "merges": MERGES,
-        "threads": THREADS,
-    }
-    with (folder.parent / f"{folder.name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "integration.session_catalog.writers"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=ROOT,
-        )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(work) + "\n")
-    process.stdin.flush()
-    return process
+    shares = {"inserts": list(range(first, first + INSERTS)), "merges": MERGES, "threads": THREADS}
+    work = session_work(metastore, kind, server_uri, settings, table=table, **shares)
+    return start_program("integration.session_catalog.writers", work, folder.parent / f"{folder.name}.log")
 
 
 def wait_until_warm(process: subprocess.Popen[str]) -> None:

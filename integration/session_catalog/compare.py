@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from integration.session_catalog.chapters import CHAPTERS, Chapter
 from integration.session_catalog.differences import Differing
 from integration.session_catalog.run import INSIDE, Answer, Place, place_of
-from integration.spark_fixtures import ROOT, SETTINGS, run_elsewhere
+from integration.session_catalog.sessions import session_work
+from integration.spark_fixtures import SETTINGS, run_elsewhere, start_program
 
 OURS: Final = ("embedded", "stand-alone")
 HIVE: Final = "hive"
@@ -66,28 +66,9 @@ def _start(
     metastore: LocalMetastore, kind: str, server_uri: str, chapters: Sequence[str], folder: Path
 ) -> subprocess.Popen[str]:
     folder.mkdir(parents=True)
-    work = {
-        "kind": kind,
-        "metastore_uri": metastore.uri,
-        "warehouse": metastore.warehouse,
-        "server_uri": server_uri,
-        "settings": {**SETTINGS, "spark.local.dir": str(folder / "spark")},
-        "folder": str(folder),
-        "chapters": list(chapters),
-    }
-    with (folder / LOG).open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "integration.session_catalog.run"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=ROOT,
-        )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(work) + "\n")
-    process.stdin.flush()
-    return process
+    settings = {**SETTINGS, "spark.local.dir": str(folder / "spark")}
+    work = session_work(metastore, kind, server_uri, settings, folder=str(folder), chapters=list(chapters))
+    return start_program("integration.session_catalog.run", work, folder / LOG)
 
 
 def _end(process: subprocess.Popen[str], kind: str, folder: Path) -> Run:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from integration.session_catalog import frames
 from integration.session_catalog.chapters import CHAPTERS, PYTHON, Chapter
-from integration.session_catalog.sessions import open_session
+from integration.session_catalog.sessions import java_exception, open_session
 
 #: What a statement takes from a table: `@snapshot(t, 1)` is the id of its first snapshot, `@time(t, 1)` when that was
 #: committed, `@file(t, 1)` its first data file by path, `@metadata(t, 1)` its first metadata file.
@@ -104,7 +104,7 @@ def answer(spark: Any, statement: str, place: Place) -> Answer:
         columns, rows = _rows(given)
     except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types, and any of them is an answer
         condition = getattr(error, "getCondition", lambda: None)()
-        thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        thrown = java_exception(error)
         name = type(error).__name__ if thrown is None else str(thrown.getClass().getName())
         message = str(error) if thrown is None else str(thrown.toString())
         first = place.anonymous(message).strip().splitlines()
@@ -153,7 +153,7 @@ def place_of(kind: str, chapter: Chapter, warehouse: str, folder: str) -> Place:
 
 def main(work: Mapping[str, Any]) -> dict[str, list[Answer]]:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    spark = open_session(work["kind"], work["metastore_uri"], work["warehouse"], work["server_uri"], work["settings"])
+    spark = open_session(work)
     try:
         return {
             chapter.name: run_chapter(

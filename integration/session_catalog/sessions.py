@@ -32,14 +32,22 @@ def hive_configuration(metastore_uri: str, warehouse: str) -> dict[str, str]:
     }
 
 
-def open_session(
-    kind: str, metastore_uri: str, warehouse: str, server_uri: str | None, settings: Mapping[str, str]
-) -> Any:
-    """kind: `embedded`, `stand-alone` (the server at server_uri), or `hive`. The caller stops the session."""
+def session_work(
+    metastore: Any, kind: str, server_uri: str | None, settings: Mapping[str, str], **more: Any
+) -> dict[str, Any]:
+    """What a program reads that opens a session of this kind, and `more`."""
+    where = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, "server_uri": server_uri}
+    return {"kind": kind, **where, "settings": dict(settings), **more}
+
+
+def open_session(work: Mapping[str, Any]) -> Any:
+    """A session as `session_work` says. kind: `embedded`, `stand-alone` (the server at server_uri), or `hive`. The
+    caller stops the session."""
     from pyspark.sql import SparkSession
 
+    kind, metastore_uri, warehouse = work["kind"], work["metastore_uri"], work["warehouse"]
     builder = SparkSession.builder
-    for key, value in settings.items():
+    for key, value in work["settings"].items():
         builder = builder.config(key, value)
     if kind == "hive":
         for key, value in hive_configuration(metastore_uri, warehouse).items():
@@ -49,5 +57,11 @@ def open_session(
         builder,
         metastore_uri=metastore_uri,
         warehouse=warehouse,
-        server_uri=server_uri if kind == "stand-alone" else None,
+        server_uri=work["server_uri"] if kind == "stand-alone" else None,
     ).getOrCreate()
+
+
+def java_exception(error: Exception) -> Any:
+    """The exception that the JVM threw; None if it threw none. PySpark knows few of Java's exceptions; of others its
+    own text says nothing."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from integration.session_catalog.sessions import open_session
+from integration.session_catalog.sessions import java_exception, open_session
 
 READY: Final = "ready"
 #: How often a refused statement is sent again.
@@ -44,7 +44,7 @@ def attempt(spark: Any, statement: str) -> tuple[int, str | None]:
         try:
             spark.sql(statement)
         except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types
-            thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+            thrown = java_exception(error)
             text = str(error) if thrown is None else str(thrown.toString())
             if not any(name in text for name in _REFUSED):
                 return refused, text
@@ -55,7 +55,7 @@ def attempt(spark: Any, statement: str) -> tuple[int, str | None]:
 
 def main(work: dict[str, Any]) -> Share:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    spark = open_session(work["kind"], work["metastore_uri"], work["warehouse"], work["server_uri"], work["settings"])
+    spark = open_session(work)
     try:
         table = work["table"]
         into, using = f"INSERT INTO {table} VALUES", "USING (SELECT 0 AS id) s ON t.id = s.id"
