@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from iceberg_hms.coordinator.hive_ports import HiveTable
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.metastore.tables.parameters import is_iceberg, is_purged
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
-
-_PURGE = "external.table.purge"
 
 
 class MemoryHiveTables:
@@ -39,10 +38,9 @@ class MemoryHiveTables:
     def load(self, name: TableName) -> HiveTable | None:
         """As the port says."""
         row = self.tables.rows.get(name)
-        if row is None or "metadata_location" in row.parameters or row.location is None:
+        if row is None or is_iceberg(row.parameters) or row.location is None:
             return None
-        is_purged = row.table_type == "EXTERNAL_TABLE" and row.parameters.get(_PURGE, "").lower() == "true"
-        if row.table_type != "MANAGED_TABLE" and not is_purged:
+        if not is_purged(row.table_type, row.parameters):
             return None
         return HiveTable(name, row.location, self._created.get(name, 0), bool(self.partitions.get(name)))
 

@@ -10,13 +10,11 @@ from iceberg_hms.coordinator.hive_ports import HiveTable
 from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, TABLE_PURGE, is_iceberg
+from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
 from iceberg_hms.metastore.tables.rows import HmsRows
 from iceberg_hms.metastore.tables.table_names import TableNames
 from iceberg_hms.metastore.tables.table_pointer import pointer_of
 
-_MANAGED_TABLE: Final = "MANAGED_TABLE"
-_EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
 _PARTITIONS_PER_CALL: Final = 500
 
 
@@ -35,7 +33,8 @@ class HmsHiveTables:
             row = self._rows.load(name)
         except NoSuchTable:
             return None
-        if is_iceberg(row.parameters or {}) or row.sd is None or not row.sd.location or not _is_purged(row):
+        parameters = row.parameters or {}
+        if is_iceberg(parameters) or not is_purged(row.tableType, parameters) or row.sd is None or not row.sd.location:
             return None
         return HiveTable(name, row.sd.location, row.createTime or 0, bool(row.partitionKeys))
 
@@ -64,10 +63,3 @@ class HmsHiveTables:
 
     def _ask(self, method: str, **arguments: Any) -> Any:
         return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)
-
-
-def _is_purged(row: Any) -> bool:
-    """Whether the metastore deletes a table's files when it drops the table."""
-    if row.tableType == _EXTERNAL_TABLE:
-        return str((row.parameters or {}).get(TABLE_PURGE, "")).lower() == "true"
-    return bool(row.tableType == _MANAGED_TABLE)

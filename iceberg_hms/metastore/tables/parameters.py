@@ -37,6 +37,9 @@ UUID = "uuid"
 #: The Iceberg property that names the owner of a new row, as in Java; it is no parameter of the row.
 TABLE_OWNER = "hive.metastore.table.owner"
 
+#: The types of tables' rows (HMS: TableType).
+MANAGED_TABLE = "MANAGED_TABLE"
+EXTERNAL_TABLE = "EXTERNAL_TABLE"
 _EXTERNAL = "EXTERNAL"
 _HIVE_ENGINE = "engine.hive.enabled"
 _STORAGE_HANDLER = "storage_handler"
@@ -72,6 +75,13 @@ def is_iceberg(parameters: Mapping[str, str]) -> bool:
 def is_iceberg_view(table_type: str | None, parameters: Mapping[str, str]) -> bool:
     """Whether a row is an Iceberg view's. table_type: the row's own, not the parameter."""
     return (table_type or "").upper() == VIRTUAL_VIEW and parameters.get(TABLE_TYPE, "").upper() == ICEBERG_VIEW
+
+
+def is_purged(table_type: str | None, parameters: Mapping[str, str]) -> bool:
+    """Whether the metastore deletes a table's files when it drops the table."""
+    if table_type == EXTERNAL_TABLE:
+        return parameters.get(TABLE_PURGE, "").lower() == "true"
+    return table_type == MANAGED_TABLE
 
 
 def owner_of(properties: Mapping[str, str], caller: str | None, user: str) -> str | None:

@@ -19,6 +19,7 @@ from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.name_pages import NamePages
 from iceberg_hms.metastore.tables.parameters import (
+    EXTERNAL_TABLE,
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
     UUID,
@@ -33,7 +34,6 @@ from iceberg_hms.metastore.tables.table_names import TableNames
 
 logger = logging.getLogger(__name__)
 
-_EXTERNAL_TABLE = "EXTERNAL_TABLE"
 #: How many tables' refused columns are remembered, so that a swap is not refused twice for the same columns.
 _REFUSED_COLUMNS_MAX = 1_000
 
@@ -133,7 +133,7 @@ class HmsTablePointer:
             {}, location, metadata, replaced=None, max_size=self._max_parameter_size, owns_folder=owns_folder
         )
         owner = owner_of(metadata.properties, owner, self._user)
-        table = self._rows.new(name, _EXTERNAL_TABLE, parameters, owner)
+        table = self._rows.new(name, EXTERNAL_TABLE, parameters, owner)
         return self._rows.create(name, self._with_columns(table, self._rows.columns(metadata.schema), metadata))
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:

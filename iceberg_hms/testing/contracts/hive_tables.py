@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from iceberg_hms.coordinator.hive_ports import HiveTables
+from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, TablePointer
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.locations import same_folder
@@ -53,17 +53,22 @@ class HivePlace:
 Check = Callable[[HiveTables, TablePointer, HivePlace], None]
 
 
+def _loaded(hive: HiveTables, name: TableName) -> HiveTable:
+    found = hive.load(name)
+    if found is None:
+        raise AssertionError(f"{name} is not found")
+    return found
+
+
 def tables_whose_files_a_drop_deletes_are_loaded(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     place.add(place.name("managed"), place.folder("managed"))
     place.add(place.name("purged"), place.folder("purged"), "EXTERNAL_TABLE", {"external.table.purge": "TRUE"})
     for table in ("managed", "purged"):
-        found = hive.load(place.name(table))
-        expect(found is not None, f"{table} is not found")
-        if found is not None:
-            expect_equal(found.name, place.name(table), "name")
-            expect(same_folder(found.folder, place.folder(table)), f"folder {found.folder}")
-            expect(not found.is_partitioned, f"{table} has no partitions")
-            expect_equal(hive.load(place.name(table)), found, "the same table")
+        found = _loaded(hive, place.name(table))
+        expect_equal(found.name, place.name(table), "name")
+        expect(same_folder(found.folder, place.folder(table)), f"folder {found.folder}")
+        expect(not found.is_partitioned, f"{table} has no partitions")
+        expect_equal(hive.load(place.name(table)), found, "the same table")
 
 
 def all_others_are_not(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
@@ -75,25 +80,22 @@ def all_others_are_not(hive: HiveTables, tables: TablePointer, place: HivePlace)
 
 def another_table_of_the_same_name_differs(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     place.add(place.name("t"), place.folder("t"))
-    found = hive.load(place.name("t"))
-    expect(found is not None, "t is not found")
-    if found is not None:
-        expect_equal(hive.drop(found), Swapped(), "drop")
-        place.add(place.name("t"), place.folder("elsewhere"))
-        expect(hive.load(place.name("t")) != found, "another table equals the first one")
+    found = _loaded(hive, place.name("t"))
+    expect_equal(hive.drop(found), Swapped(), "drop")
+    place.add(place.name("t"), place.folder("elsewhere"))
+    expect(hive.load(place.name("t")) != found, "another table equals the first one")
 
 
 def partitions_have_folders(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     folders = [place.folder(f"elsewhere/{number}") for number in range(3)]
     place.add(place.name("t"), place.folder("t"), partitions=folders)
-    found = hive.load(place.name("t"))
-    expect(found is not None and found.is_partitioned, "t has no partitions")
-    if found is not None:
-        listed = sorted(hive.partition_folders(found, timeout_seconds=_SECONDS))
-        expect(len(listed) == len(folders), f"partitions: {listed}")
-        expect(all(map(same_folder, listed, folders)), f"partitions: {listed}")
-        with expect_raises(MetastoreUnavailable, "partitions without time"):
-            list(hive.partition_folders(found, timeout_seconds=-1))
+    found = _loaded(hive, place.name("t"))
+    expect(found.is_partitioned, "t has no partitions")
+    listed = sorted(hive.partition_folders(found, timeout_seconds=_SECONDS))
+    expect(len(listed) == len(folders), f"partitions: {listed}")
+    expect(all(map(same_folder, listed, folders)), f"partitions: {listed}")
+    with expect_raises(MetastoreUnavailable, "partitions without time"):
+        list(hive.partition_folders(found, timeout_seconds=-1))
 
 
 def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
@@ -110,12 +112,10 @@ def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place:
 
 def a_drop_removes_the_row(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     place.add(place.name("t"), place.folder("t"))
-    found = hive.load(place.name("t"))
-    expect(found is not None, "t is not found")
-    if found is not None:
-        expect_equal(hive.drop(found), Swapped(), "drop")
-        expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
-        expect(isinstance(hive.drop(found), Refused), "a second drop is not refused")
+    found = _loaded(hive, place.name("t"))
+    expect_equal(hive.drop(found), Swapped(), "drop")
+    expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
+    expect(isinstance(hive.drop(found), Refused), "a second drop is not refused")
 
 
 CHECKS: tuple[Check, ...] = (
