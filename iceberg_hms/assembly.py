@@ -116,13 +116,13 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         namespaces=namespaces,
         lister=pointer,
         views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),
+        hive_tables=HmsHiveTables(pool, clock=clock),
         stage_proofs=StageProofs.configured(settings, runtime),
         open_input=files.open,
         use_manifest_memory=manifests.use_memory,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,
-        hive_tables=HmsHiveTables(pool, clock=clock),
         locks=LockAdmin(ports, settings, lock, _keepers(pool, zookeeper_lock)),
     )
 

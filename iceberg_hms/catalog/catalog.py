@@ -448,9 +448,7 @@ class Catalog:
 
         check: raises to keep the row. Raises HiveTableKept if it is not proved whether one does; NoSuchTable,
         LockNotAcquired, CommitStateUnknown, and as the check."""
-        if self.services.hive_tables is None:
-            return None
-        drops = HiveDrops(self.services, self.services.hive_tables, self._locations)
+        drops = HiveDrops(self.services, self._locations)
         found = drops.reader(table_name(identifier))
         if found is None:
             return None

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from iceberg_hms.catalog.maintenance.reachable_files import in_batches
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
+from iceberg_hms.coordinator.hive_ports import HiveTable
 from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.ports import LockUse, Pointer, TableName
 from iceberg_hms.coordinator.protocol.folder_overlaps import resolved
@@ -56,16 +56,11 @@ class HiveDrops:
     long a search may take."""
 
     def __init__(
-        self,
-        services: Services,
-        tables: HiveTables,
-        locations: LocationPolicy | None = None,
-        *,
-        seconds: float = SEARCH_SECONDS,
+        self, services: Services, locations: LocationPolicy | None = None, *, seconds: float = SEARCH_SECONDS
     ) -> None:
         self._services = services
         self._ports = services.ports
-        self._tables = tables
+        self._tables = services.hive_tables
         self._locations = locations
         self._seconds = seconds
 
@@ -132,6 +127,7 @@ class HiveDrops:
     def _reads(self, table: HiveTable, pointer: Pointer, folders: _Folders, left: Callable[[], float]) -> bool:
         """Whether a snapshot of an Iceberg table has a data file in these folders."""
         with _kept_if_unreadable(table, pointer.name):
+            # Not by the row: it was read with many others, and its metadata file may be deleted by now.
             found = _unless_damaged(lambda: self._services.coordinator.load(pointer.name))
             if found is None or NAME_MAPPING not in found.metadata.properties:
                 return False
@@ -198,18 +194,19 @@ class _Folders:
 
     def __init__(self, folders: Iterable[str], real_path: Callable[[str], str]) -> None:
         self._real_path = real_path
-        self._paths: set[str] = set()
+        self._beginnings: tuple[str, ...] = ()
         self.names: tuple[str, ...] = ()
         self.add(folders)
 
     def add(self, folders: Iterable[str]) -> None:
         """Further folders; those in one that is there already change nothing."""
+        paths = set(self._beginnings)
         for folder in folders:
-            if self.hold(folder):
-                continue
-            spelled, real = parse(folder), resolved(folder, self._real_path)
-            self._paths.update(each.path.rstrip("/") for each in (spelled, real) if each is not None)
-        self.names = tuple(f"/{name}/" for name in {path.rpartition("/")[2] for path in self._paths})
+            if not self.hold(folder):
+                places = (parse(folder), resolved(folder, self._real_path))
+                paths.update(f"{each.path.rstrip('/')}/" for each in places if each is not None)
+        self._beginnings = tuple(paths)
+        self.names = tuple({f"/{path.split('/')[-2]}/" for path in paths})
 
     def hold(self, location: str) -> bool:
         """Whether a location is one of the folders or lies in one."""
@@ -218,10 +215,9 @@ class _Folders:
         if not any(name in text for name in self.names):
             return False
         try:
-            path = f"{parse.__wrapped__(location).path}/"
+            return f"{parse.__wrapped__(location).path}/".startswith(self._beginnings)
         except InvalidInput:
             return True
-        return any(path.startswith(f"{each}/") for each in self._paths)
 
 
 def _may_read_files_of_others(parameters: Mapping[str, str]) -> bool:

@@ -62,8 +62,7 @@ class TableLister(Protocol):
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
-    `MetadataCache.use_memory`, for manifests. hive_tables: None where there are none. locks: None for a catalog in
-    memory."""
+    `MetadataCache.use_memory`, for manifests. locks: None for a catalog in memory."""
 
     settings: Settings
     ports: CommitPorts
@@ -71,11 +70,11 @@ class Services:
     namespaces: Namespaces
     lister: TableLister
     views: ViewOperations
+    hive_tables: HiveTables
     stage_proofs: StageProofs
     open_input: Callable[[str], Any]
     use_manifest_memory: Callable[[MemoryBudget], None]
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]
     close: Callable[[], None]
-    hive_tables: HiveTables | None = None
     locks: LockAdmin | None = None

@@ -109,13 +109,13 @@ def memory_catalog(
             namespaces=namespaces,
             lister=pointer,
             views=ViewOperations(ports, MemoryViewPointer(pointer), loaded),
+            hive_tables=hive_tables or MemoryHiveTables(pointer),
             stage_proofs=StageProofs.configured(loaded, threads),
             open_input=files.open,
             use_manifest_memory=manifests.use_memory,
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,
-            hive_tables=hive_tables or MemoryHiveTables(pointer),
         )
 
     return Catalog(services)

@@ -29,6 +29,7 @@ from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
 from simulation.world.history import Answer, WriteAttempt
@@ -198,6 +199,7 @@ class TableUser:
             namespaces=node.namespaces,
             lister=node.pointer,
             views=ViewOperations(ports, HmsViewPointer(node.pool, settings, clock=node.runtime), settings),
+            hive_tables=HmsHiveTables(node.pool, clock=node.runtime),
             stage_proofs=StageProofs(b""),
             open_input=_no_footers,
             use_manifest_memory=lambda _budget: None,

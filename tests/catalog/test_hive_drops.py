@@ -167,7 +167,7 @@ def test_a_search_that_takes_too_long_proves_nothing(lake: Lake) -> None:
     with pytest.raises(MetastoreUnavailable):
         lake.drop()
     with pytest.raises(HiveTableKept, match=r"longer than 0 s.*try again; or drop it with PURGE"):
-        HiveDrops(lake.catalog.services, lake.hive, seconds=0).reader(HIVE)
+        HiveDrops(lake.catalog.services, seconds=0).reader(HIVE)
     assert lake.is_there
 
 
@@ -214,7 +214,7 @@ def test_a_drop_without_a_clear_answer_is_looked_up(lake: Lake, answer: Scripted
 
 
 def test_another_table_of_the_name_is_not_dropped(lake: Lake) -> None:
-    drops = HiveDrops(lake.catalog.services, lake.hive)
+    drops = HiveDrops(lake.catalog.services)
     lake.table("db.t", f"{FOLDER}/1.parquet")
     found = drops.reader(HIVE)
     assert found is not None
