@@ -19,6 +19,7 @@ from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
+from integration.contract_checks import check_lock, check_pointer
 from integration.engines.postgresql import postgresql
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
 from integration.old_metastores import (
@@ -27,8 +28,6 @@ from integration.old_metastores import (
     STOCK_COLUMNS,
     OldMetastore,
     Release,
-    check_lock,
-    check_pointer,
 )
 from integration.test_local_servers import listening
 
