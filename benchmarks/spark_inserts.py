@@ -8,7 +8,9 @@ that was made before. Blocks of the kinds alternate:
 
     embedded      `iceberg_hms.spark.configure`, with the server in the driver's Python process
     stand-alone   the same with `server_uri` of a running `iceberg-hms serve`
-    hive          SparkSessionCatalog of `type=hive`: Java's HiveCatalog, which takes the metastore's lock itself
+    hive          SparkSessionCatalog of `type=hive`: Java's HiveCatalog, which takes the metastore's lock itself. It
+                  plans a statement on the table as the session cached it, without what others committed meanwhile
+    hive-fresh    the same with `cache-enabled=false`: each statement loads its table, as with our server
 
 The columns are medians of all rounds, in milliseconds:
 
@@ -28,7 +30,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,10 +42,10 @@ import iceberg_hms.spark
 from benchmarks import instruments
 from benchmarks.instruments import ROOT, serving
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.spark.configuration import log4j_option
+from iceberg_hms.spark.configuration import CATALOG, log4j_option
 from integration.session_catalog.sessions import open_session, session_work
 
-KINDS = ("embedded", "stand-alone", "hive")
+KINDS = ("embedded", "stand-alone", "hive", "hive-fresh")
 NAMESPACE = "inserts"
 #: Time limit of a block; seconds.
 BLOCK_SECONDS = 600
@@ -100,7 +102,10 @@ def run_block(metastore: LocalMetastore, kind: str, server_uri: str, folder: Pat
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    work = session_work(metastore, kind, server_uri, settings, tables=tables, inserts=inserts)
+    if kind == "hive-fresh":
+        settings[f"{CATALOG}.cache-enabled"] = "false"
+    session = kind.removesuffix("-fresh")
+    work = session_work(metastore, session, server_uri, settings, tables=tables, inserts=inserts)
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "session-inserts"],
         input=json.dumps(work),
@@ -112,7 +117,7 @@ def run_block(metastore: LocalMetastore, kind: str, server_uri: str, folder: Pat
     )
     if done.returncode:
         raise SystemExit(done.stderr[-4000:])
-    return Block(**json.loads(done.stdout.splitlines()[-1]))
+    return replace(Block(**json.loads(done.stdout.splitlines()[-1])), kind=kind)
 
 
 def measure(options: argparse.Namespace) -> list[Block]:

@@ -243,7 +243,8 @@ class RestSettings:
     )
     rest_log_metrics_reports: bool = flag(
         "rest.log-metrics-reports",
-        "Log what clients report of their scans and commits, a line of JSON for each report.",
+        "Ask clients to report their scans and commits, and log a line of JSON for each report. A client of Java waits "
+        "10 ms for each; otherwise only those report that set `rest-metrics-reporting-enabled=true`.",
     )
     rest_ssl_certfile: str = text(
         "rest.ssl-certfile", "PEM file of the server's certificate chain: the server speaks TLS. Read again on change."

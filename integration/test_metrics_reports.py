@@ -25,23 +25,30 @@ def heard(catalog: Any) -> list[MetricsReport]:
 
 
 @pytest.fixture
-def in_spark(spark: Any, server: RestServer) -> Iterator[str]:
-    """The name of a Spark catalog over the server."""
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": server.uri, ".token": TOKEN}
+def in_spark(spark: Any, server: RestServer) -> Iterator[None]:
+    """Two Spark catalogs over the server: `stock`, and `reporting`, which asks to report."""
+    stock = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": server.uri, ".token": TOKEN}
+    settings = {
+        f"spark.sql.catalog.{name}{key}": value for name in ("stock", "reporting") for key, value in stock.items()
+    }
+    settings["spark.sql.catalog.reporting.rest-metrics-reporting-enabled"] = "true"
     for key, value in settings.items():
-        spark.conf.set(f"spark.sql.catalog.reporting{key}", value)
-    yield "reporting"
+        spark.conf.set(key, value)
+    yield
     for key in settings:
-        spark.conf.unset(f"spark.sql.catalog.reporting{key}")
+        spark.conf.unset(key)
 
 
-def test_spark_reports_its_commits_and_its_scans(
-    spark: Any, catalog: Any, server: RestServer, in_spark: str, namespace: str, heard: list[MetricsReport]
-) -> None:
-    table = f"{in_spark}.{namespace}.t"
+def write_and_read(spark: Any, table: str) -> None:
     spark.sql(f"CREATE TABLE {table} (level STRING, number INT) USING iceberg")
     spark.sql(f"INSERT INTO {table} VALUES ('WARN', 1), ('ERROR', 2)")
     assert spark.sql(f"SELECT number FROM {table} WHERE level = 'WARN'").collect()[0].number == 1
+
+
+def test_spark_reports_its_commits_and_its_scans(
+    spark: Any, catalog: Any, server: RestServer, in_spark: None, namespace: str, heard: list[MetricsReport]
+) -> None:
+    write_and_read(spark, f"reporting.{namespace}.t")
     until(lambda: {report.type for report in heard} >= {COMMIT_REPORT, SCAN_REPORT}, "both reports came")
     assert {report.table for report in heard} == {TableName(namespace, "t")}
     snapshot = catalog.load(f"{namespace}.t").metadata.current_snapshot_id
@@ -55,3 +62,11 @@ def test_spark_reports_its_commits_and_its_scans(
     counted = httpx.get(f"{server.uri}/metrics", timeout=30).text
     assert f'iceberg_hms_rest_metrics_reports_total{{type="{SCAN_REPORT}"}}' in counted
     assert f'iceberg_hms_rest_metrics_reports_total{{type="{COMMIT_REPORT}"}}' in counted
+
+
+def test_spark_does_not_wait_for_reports_that_nobody_keeps(
+    spark: Any, in_spark: None, namespace: str, heard: list[MetricsReport]
+) -> None:
+    # A client that reports goes on only when its report was answered.
+    write_and_read(spark, f"stock.{namespace}.t")
+    assert heard == []

@@ -16,6 +16,9 @@ from iceberg_hms.warehouse_settings import is_warehouse_name
 CONFIG_TEMPLATE: Final = "/v1/config"
 #: The separator of namespaces' parts that clients use unless the server advertises another one.
 DEFAULT_SEPARATOR: Final = "%1F"
+#: Java's property: whether its clients report their scans and commits. A client that reports sleeps until its report is
+#: sent, 10 ms at least (Tasks.waitFor), so the server asks for reports only if it keeps them.
+_METRICS_REPORTING_ENABLED: Final = "rest-metrics-reporting-enabled"
 
 _NAMESPACES: Final = "/v1/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
@@ -86,8 +89,9 @@ def get_config(request: RestRequest) -> Response:
         decided["prefix"] = asked
     if (separator := settings.rest_namespace_separator) != DEFAULT_SEPARATOR:
         decided["namespace-separator"] = separator
+    reports = {_METRICS_REPORTING_ENABLED: str(context.settings.rest_log_metrics_reports).lower()}
     body = {
-        "defaults": settings.client_defaults,
+        "defaults": {**reports, **settings.client_defaults},
         "overrides": {**settings.client_overrides, **decided},
         "endpoints": [advertised(endpoint) for endpoint in ENDPOINTS],
     }

@@ -11,10 +11,13 @@ from iceberg_hms.rest.configuration import ENDPOINTS, advertised
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.rest.spec_endpoints import ENDPOINTS_OF_THE_SPEC
 
+#: What the server tells clients unless it logs their reports.
+NO_REPORTS = {"rest-metrics-reporting-enabled": "false"}
+
 
 def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
     body = web("GET", "/v1/config").json()
-    assert body["defaults"] == {}
+    assert body["defaults"] == NO_REPORTS
     assert body["overrides"] == {}
     assert set(body["endpoints"]) == {
         "GET /v1/{prefix}/namespaces",
@@ -129,8 +132,18 @@ def web_with(**settings: str) -> Web:
 def test_clients_get_the_properties_of_the_settings() -> None:
     web = web_with(**{"rest.client-defaults": "clients=4,io=x", "rest.client-overrides": "s3.endpoint=http://s3"})
     body = web("GET", "/v1/config").json()
-    assert body["defaults"] == {"clients": "4", "io": "x"}
+    assert body["defaults"] == {**NO_REPORTS, "clients": "4", "io": "x"}
     assert body["overrides"] == {"s3.endpoint": "http://s3"}
+
+
+def test_clients_are_asked_for_reports_that_the_server_logs_or_the_operator_wants() -> None:
+    for settings in (
+        {"rest.log-metrics-reports": "true"},
+        {"rest.client-defaults": "rest-metrics-reporting-enabled=true"},
+    ):
+        assert web_with(**settings)("GET", "/v1/config").json()["defaults"] == {
+            "rest-metrics-reporting-enabled": "true"
+        }
 
 
 def test_each_warehouse_has_its_own_properties() -> None:
@@ -139,8 +152,8 @@ def test_each_warehouse_has_its_own_properties() -> None:
     for catalog in (default, sales):
         catalog.create_table(("default", "t"), SCHEMA)
     web = Web(create_app(default, settings=default.settings, warehouses={"sales": sales}))
-    assert web("GET", "/v1/config").json()["defaults"] == {"of": "default"}
-    assert web("GET", "/v1/config?warehouse=sales").json()["defaults"] == {"of": "sales"}
+    assert web("GET", "/v1/config").json()["defaults"] == {**NO_REPORTS, "of": "default"}
+    assert web("GET", "/v1/config?warehouse=sales").json()["defaults"] == {**NO_REPORTS, "of": "sales"}
     assert web("GET", "/v1/namespaces/default/tables/t").json()["config"] == {}
     assert web("GET", "/v1/sales/namespaces/default/tables/t").json()["config"] == {"io": "sales"}
 
