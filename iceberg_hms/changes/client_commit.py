@@ -18,11 +18,12 @@ from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.appended_files import AppendedFiles
 from iceberg_hms.changes.blind_append import PolicyLookup
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, StagedChange, Update
-from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID, Lineage, Presence
+from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.changes.manifest_delta import NotRebasable
 from iceberg_hms.changes.sequence_numbers import parent_conflict, renumber
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.errors import InvalidInput, RequirementFailed, own_copy
+from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

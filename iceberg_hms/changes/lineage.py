@@ -23,14 +23,11 @@ from enum import Enum, auto
 from typing import Final
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
-from iceberg_hms.format.metadata.rows import Row
+from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID, Row
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: By how much other writers may lower a table's last-updated-ms (Java: TableMetadata, ONE_MINUTE).
 _SKEW_MS: Final = 60_000
-
-#: Summary property of a cherry-pick: the snapshot whose files it added (Java: SnapshotSummary).
-SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 
 
 class Presence(Enum):
@@ -59,15 +56,9 @@ class Lineage:
         self._is_another_table = client_base is not None and _is_another(client_base, base)
         self._client_base = client_base
         if client_base is not None and not self._is_another_table:
-            self._committed = any(
-                base.snapshot_rows.where(("summary", SOURCE_SNAPSHOT_ID), text) for text in self._id_texts
-            )
-            later = self._not_older(client_base, base)
-            # Runs on every conflict, so rows whose parents are examined too are skipped.
-            ids = {row["snapshot-id"] for row in later}
-            for row in later:
-                if row.get("parent-snapshot-id") not in ids:
-                    self._examine(row)
+            self._committed = not self._id_texts.isdisjoint(base.snapshot_rows.descent.picked)
+            for row in self._not_older(client_base, base):
+                self._examine(row)
 
     @property
     def presence(self) -> Presence:
@@ -100,7 +91,8 @@ class Lineage:
                     self._examine(rows[id_])
 
     def _not_older(self, client_base: ClientBase, base: TableMetadata) -> Sequence[Row]:
-        """The table's snapshots that are not known to be older than the sent one."""
+        """The table's snapshots that are not known to be older than the sent one, perhaps without those whose parents
+        are such snapshots too."""
         if client_base.sequence_number is None:
             if client_base.timestamp_ms is not None and base.last_updated_ms + _SKEW_MS < client_base.timestamp_ms:
                 return ()
@@ -108,7 +100,7 @@ class Lineage:
             return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]
         # Usually nothing was committed since the client read the table.
         number = client_base.sequence_number
-        return () if base.last_sequence_number < number else base.snapshot_rows.from_sequence_number(number)
+        return () if base.last_sequence_number < number else base.snapshot_rows.roots_from(number)
 
     def _is_older(self, row: Row) -> bool:
         number = None if self._client_base is None else self._client_base.sequence_number

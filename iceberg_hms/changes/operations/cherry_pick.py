@@ -19,7 +19,6 @@ from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, StagedChange
-from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID
 from iceberg_hms.changes.operations.file_changes import merged_content
 from iceberg_hms.changes.operations.file_metrics import file_metrics
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
@@ -42,6 +41,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
 )
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

@@ -7,10 +7,11 @@ text and its indexes only once.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import is_
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 import orjson
 
@@ -24,6 +25,11 @@ Row = Mapping[str, Any]
 BLOCK_ROWS: Final = 128
 #: How many rows `SnapshotIndex.with_row` copies at most before it builds a new index of all rows.
 RECENT_ROWS: Final = 64
+
+
+#: Summary property of a cherry-pick: the snapshot whose files it added (Java: SnapshotSummary).
+SOURCE_SNAPSHOT_ID: Final = "source-snapshot-id"
+_SOURCE: Final = ("summary", SOURCE_SNAPSHOT_ID)
 
 
 class RowBlock:
@@ -64,7 +70,7 @@ class RowBlock:
     def max_sequence_number(self) -> int:
         """The highest sequence number of its snapshots; 0 if none has one."""
         if self._max_sequence_number is None:
-            self._max_sequence_number = max(row.get("sequence-number") or 0 for row in self.rows)
+            self._max_sequence_number = max(map(_number, self.rows))
         return self._max_sequence_number
 
     def where(self, path: tuple[str, ...], value: str) -> Sequence[Row]:
@@ -80,10 +86,22 @@ class RowBlock:
         return index.get(value, ())
 
 
+class Descent(NamedTuple):
+    """What a list of snapshots says of where they come from.
+
+    start: the index of the first of the last snapshots, as far as each is the child of the one before it and has a
+    higher sequence number. before: the highest sequence number of all that come before it; -1 for none.
+    picked: the ids, as text, of the snapshots that cherry-picks took their files from."""
+
+    start: int
+    before: int
+    picked: frozenset[str]
+
+
 class Rows(Sequence[Row]):
     """An immutable list of JSON objects. A list made by `with_row` shares the full blocks of the original."""
 
-    __slots__ = ("blocks", "rest")
+    __slots__ = ("_descent", "blocks", "rest")
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         remaining = iter(rows)
@@ -93,6 +111,7 @@ class Rows(Sequence[Row]):
         self.blocks: tuple[RowBlock, ...] = tuple(blocks)
         #: The last rows, fewer than a block holds.
         self.rest: tuple[Row, ...] = taken
+        self._descent: Descent | None = None
 
     def with_row(self, row: Row) -> Rows:
         """A list with one more row at the end."""
@@ -100,6 +119,8 @@ class Rows(Sequence[Row]):
         longer.blocks, longer.rest = self.blocks, (*self.rest, row)
         if len(longer.rest) == BLOCK_ROWS:
             longer.blocks, longer.rest = (*self.blocks, RowBlock(longer.rest)), ()
+        if self._descent is not None:
+            longer._descent = _lengthened(self._descent, self[-1] if self else None, row, len(self))
         return longer
 
     def extends(self, other: Rows) -> bool:
@@ -116,11 +137,28 @@ class Rows(Sequence[Row]):
         found = [row for block in self.blocks for row in block.where(path, value)]
         return found + [row for row in self.rest if _value_at(row, path) == value]
 
-    def from_sequence_number(self, number: int) -> list[Row]:
-        """The snapshots whose sequence number is `number` or higher, in their order. Format version 1 counts as 0."""
-        # Runs on every conflict, so there is no call for each row.
+    @property
+    def descent(self) -> Descent:
+        """Of snapshots. The first call reads all; lists made by `with_row` then know their own."""
+        if self._descent is None:
+            found, last = Descent(0, -1, frozenset()), None
+            for index, row in enumerate(self):
+                found, last = _lengthened(found, last, row, index), row
+            self._descent = found
+        return self._descent
+
+    def roots_from(self, number: int) -> Sequence[Row]:
+        """Of the snapshots whose sequence number is `number` or higher, in their order: each whose parent is none of
+        them. Format version 1 counts as 0."""
+        # Runs on every conflict, where these are the newest ones of a branch as a rule: one is found by bisection.
+        start, before, _ = self.descent
+        if before < number:
+            first = bisect_left(self, number, lo=start, key=_number)
+            return self[first : first + 1]
         parts = [*(block.rows for block in self.blocks if block.max_sequence_number >= number), self.rest]
-        return [row for part in parts for row in part if (row.get("sequence-number") or 0) >= number]
+        later = [row for part in parts for row in part if _number(row) >= number]
+        ids = {row["snapshot-id"] for row in later}
+        return [row for row in later if row.get("parent-snapshot-id") not in ids]
 
     def json_parts(self) -> list[bytes | RowBlock]:
         """The JSON array in parts; full blocks are parts. Raises TypeError for values that JSON cannot express."""
@@ -205,13 +243,28 @@ class SnapshotIndex(Mapping[int, Row]):
         return f"SnapshotIndex({len(self)})"
 
 
+def _number(row: Row) -> int:
+    return row.get("sequence-number") or 0
+
+
+def _lengthened(descent: Descent, last: Row | None, row: Row, index: int) -> Descent:
+    """The same with one more snapshot at `index`, after `last`."""
+    source = _value_at(row, _SOURCE)
+    if isinstance(source, str):
+        descent = descent._replace(picked=descent.picked | {source})
+    if last is None or (row.get("parent-snapshot-id") == last["snapshot-id"] and _number(row) > _number(last)):
+        return descent
+    return descent._replace(start=index, before=max(descent.before, _number(last)))
+
+
 def _inner_json(rows: tuple[Row, ...]) -> bytes:
     return orjson.dumps(rows)[1:-1]
 
 
 def _value_at(row: Any, path: tuple[str, ...]) -> Any:
     for name in path:
-        if not isinstance(row, Mapping):
+        # The exact type first: it costs a tenth of asking for the abstract one.
+        if type(row) is not dict and not isinstance(row, Mapping):
             return None
         row = row.get(name)
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_hms.format.metadata import gzip_parts
-from iceberg_hms.format.metadata.rows import BLOCK_ROWS, RECENT_ROWS, RowBlock, Rows, SnapshotIndex
+from iceberg_hms.format.metadata.rows import BLOCK_ROWS, RECENT_ROWS, Row, RowBlock, Rows, SnapshotIndex
 
 #: Lengths around the borders of blocks.
 LENGTHS = [0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 7]
@@ -42,17 +43,63 @@ def test_rows_equal_the_list_that_they_were_made_of(length: int) -> None:
             rows[outside]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_snapshots_are_found_by_their_numbers_whatever_their_order(length: int) -> None:
-    rows = Rows(snapshot(id_, **{"sequence-number": id_}) for id_ in reversed(range(length)))
-    for number in (0, 1, 5, BLOCK_ROWS, length):
-        assert [row["snapshot-id"] for row in rows.from_sequence_number(number)] == list(
-            reversed(range(number, length))
-        )
-    assert Rows(plain(length)).from_sequence_number(1) == []
-    assert len(Rows(plain(length)).from_sequence_number(0)) == length
-    later = rows.with_row(snapshot(-1, **{"sequence-number": length}))
-    assert later.from_sequence_number(length) == [snapshot(-1, **{"sequence-number": length})]
+def history(numbers: Sequence[int], parents: Sequence[int | None]) -> list[dict[str, Any]]:
+    """Snapshots 0, 1, 2... with these sequence numbers and parents."""
+    return [
+        snapshot(id_, **{"sequence-number": number, "parent-snapshot-id": parent})
+        for id_, (number, parent) in enumerate(zip(numbers, parents, strict=True))
+    ]
+
+
+def roots(rows: Sequence[Row], number: int) -> list[int]:
+    """By the words of the rule."""
+    later = {row["snapshot-id"]: row for row in rows if row["sequence-number"] >= number}
+    return [id_ for id_, row in later.items() if row["parent-snapshot-id"] not in later]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Mostly one branch in order, with other parents and numbers here and there."""
+    length = draw(st.integers(0, 2 * BLOCK_ROWS + 9))
+    numbers, parents = list(range(1, length + 1)), [None if id_ == 0 else id_ - 1 for id_ in range(length)]
+    for index in draw(st.lists(st.integers(0, length - 1), max_size=4)) if length else ():
+        numbers[index] = draw(st.integers(0, length + 2))
+        # No snapshot comes before its parent.
+        parents[index] = draw(st.none() | st.integers(-1, index - 1))
+    return history(numbers, parents)
+
+
+@given(histories(), st.integers(-1, 2 * BLOCK_ROWS + 12), st.integers(0, 2 * BLOCK_ROWS + 9))
+@settings(max_examples=300)
+def test_the_roots_of_later_snapshots_are_those_without_a_later_parent(
+    wanted: list[dict[str, Any]], number: int, known: int
+) -> None:
+    rows = Rows(wanted[:known])
+    assert [row["snapshot-id"] for row in rows.roots_from(number)] == roots(wanted[:known], number)
+    for row in wanted[known:]:
+        rows = rows.with_row(row)
+    assert [row["snapshot-id"] for row in rows.roots_from(number)] == roots(wanted, number)
+    assert rows.descent == Rows(wanted).descent, "grown row by row, it is another one than looked for at once"
+
+
+def test_the_sources_of_cherry_picks_are_known() -> None:
+    picks = [snapshot(id_, summary={"source-snapshot-id": source}) for id_, source in enumerate(["7", 8, None, "9"])]
+    rows = Rows([snapshot(20), {"snapshot-id": 21}, {"snapshot-id": 22, "summary": "odd"}])
+    assert rows.descent.picked == frozenset()
+    for row in picks:
+        rows = rows.with_row(row)
+    assert rows.descent.picked == Rows(list(rows)).descent.picked == {"7", "9"}
+
+
+def test_the_order_of_the_list_does_not_matter() -> None:
+    wanted = history(range(9), [None, *range(8)])[::-1]
+    for number in range(11):
+        assert [row["snapshot-id"] for row in Rows(wanted).roots_from(number)] == roots(wanted, number)
+
+
+def test_a_snapshot_without_a_number_counts_as_the_first() -> None:
+    assert Rows(plain(3)).roots_from(1) == []
+    assert len(Rows(plain(3)).roots_from(0)) == 3
 
 
 @pytest.mark.parametrize("length", LENGTHS)
