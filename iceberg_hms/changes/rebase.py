@@ -71,15 +71,14 @@ def rebase(
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
 
     appended_files: the same for all replays of the commit.
-    is_new: it is proved that the snapshot was not committed before (`lineage`).
+    is_new: it is proved that the snapshot was not committed before (`lineage`), so that the head cannot have its files.
 
     Raises StorageError, CorruptFile or MissingFile if a list or a manifest cannot be read or written;
     CommitStateUnknown if the snapshot was on the branch before and has expired."""
     after = () if head is None else manifests.list(head)
-    delta = _fast_append_delta(snapshot, after, manifests) or _full_delta(base, snapshot, head, after, manifests)
     if not is_new:
-        # The head lacks its manifests, but another commit may have merged them since.
-        return NotRebasable("it may be one of the snapshots that have expired since it was made")
+        return _may_have_expired(base, snapshot, after, manifests)
+    delta = _fast_append_delta(snapshot, manifests) or _full_delta(base, snapshot, head, after, manifests)
     written: Sequence[str] = ()
     if isinstance(delta, NotRebasable):
         found = appended_files.delta(base, snapshot, manifests) if snapshot.operation == summary.APPEND else None
@@ -99,14 +98,30 @@ def rebase(
     return Rebased(numbered_snapshot(base, raw, files, manifests), written)
 
 
-def _fast_append_delta(snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests) -> ManifestDelta | None:
+def _may_have_expired(
+    base: TableMetadata, snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests
+) -> NotRebasable:
+    """Refuse a snapshot that may have been committed before. Raises as `check_not_committed`."""
+    added = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
+    if added is None:
+        before = {each.manifest_path for each in _parents_list(base, snapshot, manifests)}
+        added = added_manifests(snapshot, manifests.list(snapshot), before)
+    check_not_committed(snapshot, added, after)
+    # The head lacks its manifests, but another commit may have merged them since.
+    return NotRebasable("it may be one of the snapshots that have expired since it was made")
+
+
+def _parents_list(base: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile]:
+    """The manifests of the snapshot's parent; none if the table lacks it."""
+    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    return () if parent is None else manifests.list(parent)
+
+
+def _fast_append_delta(snapshot: Snapshot, manifests: Manifests) -> ManifestDelta | None:
     """The delta of an append that replaced no manifest, from the front of its list alone; None if that is not enough.
     Reading all of a long list would cost more than the rest of the commit."""
     added = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
-    if added is None:
-        return None
-    check_not_committed(snapshot, added, after)
-    return ManifestDelta(tuple(without_numbers(each, snapshot) for each in added))
+    return None if added is None else ManifestDelta(tuple(without_numbers(each, snapshot) for each in added))
 
 
 def _full_delta(
@@ -117,11 +132,9 @@ def _full_delta(
     manifests: Manifests,
 ) -> ManifestDelta | NotRebasable:
     """The delta from a client's whole list, compared with its parent's and, for a rewrite, with the head's."""
-    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
-    before = () if parent is None else manifests.list(parent)
+    before = _parents_list(base, snapshot, manifests)
     client = manifests.list(snapshot)
-    check_not_committed(snapshot, added_manifests(snapshot, client, {each.manifest_path for each in before}), after)
-    if parent is None and snapshot.parent_id is not None:
+    if snapshot.parent_id is not None and base.snapshot_by_id(snapshot.parent_id) is None:
         return NotRebasable("the snapshot that it was made on was removed")
     if parent_conflict(base, snapshot) is not None:
         # The table lacks the list that the client started from, so what it replaced and kept is unknown.
