@@ -24,10 +24,22 @@ JSON: Final = "application/json"
 NO_CONFIG: Final = b"{}"
 #: Smaller bodies are sent uncompressed: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
-#: Bytes of a body that are sent at a time.
+#: Bytes of a body that may wait for a client when the response has ended.
 PART_BYTES: Final = 128 * 1024
 #: Peers whose addresses stay parsed: parsing one takes longer than all other checks before compression.
 _PEERS: Final = 1_024
+
+
+class _AsSpelled(bytes):
+    """A header's name that goes over the wire as it is: uvicorn writes the lower case of all names."""
+
+    def lower(self) -> _AsSpelled:
+        return self
+
+
+#: Java's client of Iceberg 1.11 remembers a table, and from then on asks whether it has changed instead of for all of
+#: it, only after a header of this very spelling (HTTPClient.java: names in a map that knows cases).
+_SPELLED: Final[Mapping[bytes, bytes]] = {b"etag": _AsSpelled(b"ETag")}
 
 
 def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
@@ -171,13 +183,15 @@ async def compressed(response: Response, run: RunOnThread) -> Response:
 
 
 async def send_in_parts(response: Response, send: Send) -> None:
-    """Send a response as its client takes it: what waits for a slow client is one part, and not a copy of the body."""
-    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-    body = response.body
-    for start in range(0, max(1, len(body)), PART_BYTES):
-        end = start + PART_BYTES
-        part = body if len(body) <= PART_BYTES else bytes(memoryview(body)[start:end])
-        await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
+    """Send a response as its client takes it. `send` waits until the client has taken what was sent before, so the
+    last part leaves when it has all the others: until then the response has its body. The event loop (uvloop) keeps a
+    view of what waits, and copies nothing."""
+    headers = [(_SPELLED.get(name, name), value) for name, value in response.raw_headers]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    body = memoryview(response.body)
+    if len(body) > PART_BYTES:
+        await send({"type": "http.response.body", "body": body[:-PART_BYTES], "more_body": True})
+    await send({"type": "http.response.body", "body": body[-PART_BYTES:], "more_body": False})
 
 
 def _accepts_gzip(accepted: str) -> bool:

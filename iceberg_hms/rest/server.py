@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any, Final, cast
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import ConfigError, EngineError
@@ -111,7 +110,7 @@ class RestServer:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = Connections(ConnectionLimits.of(self._settings, open_files), self._app.counters)
         config = uvicorn.Config(
-            _Spelling(self._app),
+            self._app,
             http=self._protocol(connections),
             # The caller configures logging, of the `uvicorn` loggers too.
             log_config=None,
@@ -243,33 +242,6 @@ def _check_exposure(host: str, *, secret: bool, access: Access | None, tls: bool
             " speak TLS)",
             host,
         )
-
-
-class _AsSpelled(bytes):
-    """A header's name that goes over the wire as it is: uvicorn writes the lower case of all names."""
-
-    def lower(self) -> _AsSpelled:
-        return self
-
-
-#: Java's client of Iceberg 1.11 remembers a table, and from then on asks whether it has changed instead of for all of
-#: it, only after a header of this very spelling (HTTPClient.java: names in a map that knows cases).
-_SPELLED: Final[Mapping[bytes, bytes]] = {b"etag": _AsSpelled(b"ETag")}
-
-
-class _Spelling:
-    """An application whose headers' names are spelled as its clients look for them."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def spelled(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [(_SPELLED.get(name, name), value) for name, value in message["headers"]]
-            await send(message)
-
-        await self._app(scope, receive, spelled)
 
 
 class _Uvicorn(uvicorn.Server):

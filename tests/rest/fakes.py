@@ -165,9 +165,18 @@ class Web:
 
         return asyncio.run(ask())
 
+    async def _over_the_wire(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_bytes(message: Any) -> None:
+            # The names of headers may be bytes of a class of their own, and the body a view.
+            plain = {key: bytes(value) for key, value in message.items() if key == "body"}
+            headers = [(bytes(name), value) for name, value in message.get("headers", ())]
+            await send({**message, **plain, "headers": headers})
+
+        await self._app(scope, receive, send_bytes)
+
     def client(self) -> httpx.AsyncClient:
         headers = {"Content-Type": "application/json", **self._headers}
-        transport = httpx.ASGITransport(self._app, client=(self._peer, 50_000))
+        transport = httpx.ASGITransport(self._over_the_wire, client=(self._peer, 50_000))
         return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
