@@ -8,8 +8,7 @@ end the worker of a table's queue, and nobody would serve the commits that wait 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 logger = logging.getLogger(__name__)
@@ -20,14 +19,24 @@ REPORT: Final = "report it with the trace; no commit is lost"
 SWEEP: Final = "no file that a table names is affected; a sweep for orphans removes the rest"
 
 
-@contextmanager
-def log_and_continue(what: str, to_do: str) -> Iterator[None]:
+class log_and_continue:  # noqa: N801 - reads as a statement, and runs a dozen times a commit, too often for a generator
     """Log whatever is raised within, but KeyboardInterrupt, and go on. what: the work, for the log. to_do: what the
     operator does about it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        # Only the main thread gets it, which is never a worker.
-        raise
-    except BaseException:
-        logger.exception("%s failed, and the queue goes on; what to do: %s", what, to_do)
+
+    __slots__ = ("_to_do", "_what")
+
+    def __init__(self, what: str, to_do: str) -> None:
+        self._what = what
+        self._to_do = to_do
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        # Only the main thread gets a KeyboardInterrupt, which is never a worker.
+        if error is None or isinstance(error, KeyboardInterrupt):
+            return False
+        logger.error("%s failed, and the queue goes on; what to do: %s", self._what, self._to_do, exc_info=error)
+        return True
