@@ -31,12 +31,17 @@ LINES_MAX: Final = 10_000
 #: How long a line may wait for others. Without that, a busy server wakes the thread for each line, and each time a
 #: thread that commits loses its turn.
 BATCH_SECONDS: Final = 0.02
+#: How many more lines are written at a time.
+BATCH_MAX: Final = 1_000
 #: How long the end of a server waits for its last lines.
 END_SECONDS: Final = 2.0
 #: What a record has on stderr and in files for people.
 RECORD: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 logger = logging.getLogger(__name__)
+
+#: What writes the lines of handlers that only format a record and write it to a stream.
+_PLAIN: Final = (logging.StreamHandler.emit, WatchedFileHandler.emit)
 
 #: None: there are no more lines.
 _Lines = SimpleQueue[logging.LogRecord | None]
@@ -155,12 +160,38 @@ def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence
 def _write(
     dropping: _DroppingHandler, lines: _Lines, handlers: Sequence[logging.Handler], ended: threading.Event
 ) -> None:
-    while (record := lines.get()) is not None:
-        if lines.empty():
+    while (first := lines.get()) is not None:
+        if lines.qsize() < BATCH_MAX:
             ended.wait(BATCH_SECONDS)
+        batch = [first]
+        for _ in range(min(lines.qsize(), BATCH_MAX)):
+            if (record := lines.get()) is None:
+                # The end, which the next round is to find.
+                lines.put(None)
+                break
+            batch.append(record)
         for handler in handlers:
-            if record.levelno >= handler.level:
-                handler.handle(record)
+            _write_batch(handler, batch)
         dropped, dropping.dropped = dropping.dropped, 0
         if dropped:
             logger.warning("%d lines were dropped: the log was not read fast enough", dropped)
+
+
+def _write_batch(handler: logging.Handler, records: Sequence[logging.LogRecord]) -> None:
+    """Write records with one call of the system: at each of them this thread gives up the interpreter, and to get it
+    back takes it away from one that commits."""
+    wanted = [record for record in records if record.levelno >= handler.level]
+    if not isinstance(handler, logging.StreamHandler) or type(handler).emit not in _PLAIN:
+        for record in wanted:
+            handler.handle(record)
+    elif texts := [handler.format(record) + handler.terminator for record in wanted if handler.filter(record)]:
+        handler.acquire()
+        try:
+            if isinstance(handler, WatchedFileHandler):
+                handler.reopenIfNeeded()
+            handler.stream.write("".join(texts))
+            handler.flush()
+        except Exception:  # noqa: BLE001 - as logging does: what cannot be logged stops nothing
+            handler.handleError(wanted[-1])
+        finally:
+            handler.release()

@@ -76,6 +76,65 @@ def test_the_end_does_not_wait_for_ever(kept: Kept, monkeypatch: pytest.MonkeyPa
     kept.gate.set()
 
 
+class Stream:
+    """Keeps what is written, and refuses the first `refused` writes."""
+
+    def __init__(self, refused: int = 0) -> None:
+        self.written: list[str] = []
+        self.flushed = 0
+        self._refused = refused
+
+    def write(self, text: str) -> None:
+        if self._refused:
+            self._refused -= 1
+            raise BrokenPipeError
+        self.written.append(text)
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+@pytest.mark.usefixtures("kept")
+def test_lines_that_come_together_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The thread waits for the end of the block, when all are there.
+    monkeypatch.setattr(logs, "BATCH_SECONDS", 30)
+    stream = Stream()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(lambda record: "secret" not in record.getMessage())
+    logging.getLogger().handlers[:] = [handler]
+    with logs.in_background():
+        for text in ("one", "secret", "two\n", "three"):
+            LOG.info(text)
+    assert stream.written == ["one\ntwo\n\nthree\n"]
+    assert stream.flushed == 1
+
+
+@pytest.mark.usefixtures("kept")
+def test_no_more_lines_are_written_at_a_time_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "BATCH_MAX", 2)
+    stream = Stream()
+    logging.getLogger().handlers[:] = [logging.StreamHandler(stream)]
+    with logs.in_background():
+        for number in range(8):
+            LOG.info("%d", number)
+    assert "".join(stream.written) == "".join(f"{number}\n" for number in range(8))
+    assert max(map(len, stream.written)) <= len("0\n1\n2\n")
+
+
+@pytest.mark.usefixtures("kept")
+def test_lines_that_cannot_be_written_stop_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logs, "BATCH_MAX", 0)
+    stream = Stream(refused=1)
+    logging.getLogger().handlers[:] = [logging.StreamHandler(stream)]
+    with logs.in_background():
+        LOG.info("lost")
+        LOG.info("written")
+    assert stream.written == ["written\n"]
+    assert "BrokenPipeError" in capsys.readouterr().err
+
+
 def test_a_handler_s_level_holds(kept: Kept) -> None:
     kept.gate.set()
     kept.setLevel(logging.WARNING)
