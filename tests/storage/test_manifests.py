@@ -57,17 +57,24 @@ def added(count: int) -> list[ManifestEntry]:
     return [ManifestEntry(EntryStatus.ADDED, sample_file(f"file:/d/{at:06d}.parquet", at)) for at in range(count)]
 
 
-def written(opened: ManifestStore, entries: list[ManifestEntry], **properties: str) -> Any:
-    metadata = sample_metadata("file:/w", properties=properties)
+def written(
+    opened: ManifestStore, entries: list[ManifestEntry], *, location: str = "file:/w", **properties: str
+) -> Any:
+    metadata = sample_metadata(location, properties=properties)
     return opened.open().write(metadata, metadata.schema, metadata.spec, 7, entries)
 
 
 class Batches(ThreadRuntime):
-    """Notes how many functions run at the same time."""
+    """Notes how many functions run at the same time. Its clock goes on by `seconds` each time that it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
         super().__init__()
         self.sizes: list[int] = []
+        self._seconds, self._now = seconds, 0.0
+
+    def now(self) -> float:
+        self._now += self._seconds
+        return self._now
 
     def gather(self, functions: Any) -> Any:
         self.sizes.append(len(functions))
@@ -87,10 +94,22 @@ def test_manifests_are_read_together_as_long_as_they_are_small(lengths: list[int
     """The lengths are what the lists say."""
     runtime = Batches()
     opened = ManifestStore(MemoryFiles(), Settings(io_threads=16), runtime)
-    [line] = written(opened, added(1))
+    [line] = written(opened, added(1), location="s3://bucket/w")
     runtime.sizes.clear()
     lines = [replace(line, manifest_length=length) for length in lengths]
     assert len(list(opened.open().entries(lines))) == len(lengths)
+    assert runtime.sizes == batches
+
+
+@pytest.mark.parametrize(("seconds", "batches"), [(0.0, []), (0.011, [16, 15])])
+def test_manifests_on_a_disk_are_read_one_after_the_other_unless_that_takes_long(
+    seconds: float, batches: list[int]
+) -> None:
+    runtime = Batches(seconds)
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=16), runtime)
+    [line] = written(opened, added(1))
+    runtime.sizes.clear()
+    assert len(list(opened.open().entries([line] * 40))) == 40
     assert runtime.sizes == batches
 
 

@@ -128,7 +128,7 @@ def decode_manifest(
     """
     container = _counted(data, location, manifest_file, bounds)
     try:
-        schema = manifest_schemas.relabel(container.schema, _NAMES)
+        schema = _entry_schema(container.schema_text)
         partition = _partition_readers(container.schema, _header(container).partition_names)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
@@ -181,6 +181,13 @@ def _top_level_ids(container: avro_file.Container) -> set[int]:
         return manifest_schemas.top_level_ids(container.schema)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(container.location, f"its schema is not a manifest's: {error!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _entry_schema(schema_text: bytes) -> Any:
+    """The schema of a manifest with today's names, parsed if it can be. Cached, since a table's manifests have few
+    schemas, and this takes longer than a small manifest's entries."""
+    return avro_file.parsed_if_possible(manifest_schemas.relabel(orjson.loads(schema_text), _NAMES))
 
 
 @lru_cache(maxsize=64)
