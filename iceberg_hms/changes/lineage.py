@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import Final
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
-from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID, Row
+from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID, Row, roots
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: By how much other writers may lower a table's last-updated-ms (Java: TableMetadata, ONE_MINUTE).
@@ -91,13 +91,13 @@ class Lineage:
                     self._examine(rows[id_])
 
     def _not_older(self, client_base: ClientBase, base: TableMetadata) -> Sequence[Row]:
-        """The table's snapshots that are not known to be older than the sent one, perhaps without those whose parents
-        are such snapshots too."""
+        """The table's snapshots that are not known to be older than the sent one, without those whose parents are such
+        snapshots too."""
         if client_base.sequence_number is None:
             if client_base.timestamp_ms is not None and base.last_updated_ms + _SKEW_MS < client_base.timestamp_ms:
                 return ()
             self._older.update(_ancestors(client_base, base))
-            return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]
+            return roots([row for row in base.snapshot_rows if row["snapshot-id"] not in self._older])
         # Usually nothing was committed since the client read the table.
         number = client_base.sequence_number
         return () if base.last_sequence_number < number else base.snapshot_rows.roots_from(number)

@@ -115,7 +115,7 @@ REBASE: tuple[Mutant, ...] = (
         "take-every-snapshot-for-older",
         "without sequence numbers only a snapshot's ancestors are known to be older",
         _LINEAGE,
-        """            return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]\n""",
+        """            return roots([row for row in base.snapshot_rows if row["snapshot-id"] not in self._older])\n""",
         "            return []\n",
         scenario="expired-unnumbered",
     ),

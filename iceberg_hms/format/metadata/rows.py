@@ -156,9 +156,7 @@ class Rows(Sequence[Row]):
             first = bisect_left(self, number, lo=start, key=_number)
             return self[first : first + 1]
         parts = [*(block.rows for block in self.blocks if block.max_sequence_number >= number), self.rest]
-        later = [row for part in parts for row in part if _number(row) >= number]
-        ids = {row["snapshot-id"] for row in later}
-        return [row for row in later if row.get("parent-snapshot-id") not in ids]
+        return roots([row for part in parts for row in part if _number(row) >= number])
 
     def json_parts(self) -> list[bytes | RowBlock]:
         """The JSON array in parts; full blocks are parts. Raises TypeError for values that JSON cannot express."""
@@ -241,6 +239,12 @@ class SnapshotIndex(Mapping[int, Row]):
 
     def __repr__(self) -> str:
         return f"SnapshotIndex({len(self)})"
+
+
+def roots(snapshots: Sequence[Row]) -> Sequence[Row]:
+    """Those snapshots whose parent is none of them."""
+    ids = {row["snapshot-id"] for row in snapshots}
+    return [row for row in snapshots if row.get("parent-snapshot-id") not in ids]
 
 
 def _number(row: Row) -> int:
