@@ -179,19 +179,28 @@ def _write(
 
 def _write_batch(handler: logging.Handler, records: Sequence[logging.LogRecord]) -> None:
     """Write records with one call of the system: at each of them this thread gives up the interpreter, and to get it
-    back takes it away from one that commits."""
+    back takes it away from one that commits. As in logging, a record that cannot be written stops nothing."""
     wanted = [record for record in records if record.levelno >= handler.level]
     if not isinstance(handler, logging.StreamHandler) or type(handler).emit not in _PLAIN:
         for record in wanted:
             handler.handle(record)
-    elif texts := [handler.format(record) + handler.terminator for record in wanted if handler.filter(record)]:
-        handler.acquire()
+        return
+    texts: list[str] = []
+    for record in wanted:
         try:
-            if isinstance(handler, WatchedFileHandler):
-                handler.reopenIfNeeded()
-            handler.stream.write("".join(texts))
-            handler.flush()
-        except Exception:  # noqa: BLE001 - as logging does: what cannot be logged stops nothing
-            handler.handleError(wanted[-1])
-        finally:
-            handler.release()
+            if handler.filter(record):
+                texts.append(handler.format(record) + handler.terminator)
+        except Exception:  # noqa: BLE001 - a formatter may raise anything
+            handler.handleError(record)
+    if not texts:
+        return
+    handler.acquire()
+    try:
+        if isinstance(handler, WatchedFileHandler):
+            handler.reopenIfNeeded()
+        handler.stream.write("".join(texts))
+        handler.flush()
+    except Exception:  # noqa: BLE001 - so may a stream
+        handler.handleError(wanted[-1])
+    finally:
+        handler.release()

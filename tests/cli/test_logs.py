@@ -135,6 +135,28 @@ def test_lines_that_cannot_be_written_stop_nothing(
     assert "BrokenPipeError" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("kept")
+def test_a_record_that_cannot_be_formatted_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Picky(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            if record.getMessage() == "odd":
+                raise ValueError(record.getMessage())
+            return super().format(record)
+
+    monkeypatch.setattr(logs, "BATCH_SECONDS", 30)
+    stream = Stream()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Picky())
+    logging.getLogger().handlers[:] = [handler]
+    with logs.in_background():
+        for text in ("one", "odd", "two"):
+            LOG.info(text)
+    assert stream.written == ["one\ntwo\n"]
+    assert "ValueError: odd" in capsys.readouterr().err
+
+
 def test_a_handler_s_level_holds(kept: Kept) -> None:
     kept.gate.set()
     kept.setLevel(logging.WARNING)
