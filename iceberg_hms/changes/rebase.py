@@ -104,17 +104,19 @@ def _may_have_expired(
     """Refuse a snapshot that may have been committed before. Raises as `check_not_committed`."""
     added = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
     if added is None:
-        before = {each.manifest_path for each in _parents_list(base, snapshot, manifests)}
+        before = {each.manifest_path for each in _parents_list(base, snapshot, manifests) or ()}
         added = added_manifests(snapshot, manifests.list(snapshot), before)
     check_not_committed(snapshot, added, after)
     # The head lacks its manifests, but another commit may have merged them since.
     return NotRebasable("it may be one of the snapshots that have expired since it was made")
 
 
-def _parents_list(base: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile]:
-    """The manifests of the snapshot's parent; none if the table lacks it."""
-    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
-    return () if parent is None else manifests.list(parent)
+def _parents_list(base: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile] | None:
+    """The manifests of the snapshot's parent, of which a first snapshot has none. None: the table lacks the parent."""
+    if snapshot.parent_id is None:
+        return ()
+    parent = base.snapshot_by_id(snapshot.parent_id)
+    return None if parent is None else manifests.list(parent)
 
 
 def _fast_append_delta(snapshot: Snapshot, manifests: Manifests) -> ManifestDelta | None:
@@ -134,7 +136,7 @@ def _full_delta(
     """The delta from a client's whole list, compared with its parent's and, for a rewrite, with the head's."""
     before = _parents_list(base, snapshot, manifests)
     client = manifests.list(snapshot)
-    if snapshot.parent_id is not None and base.snapshot_by_id(snapshot.parent_id) is None:
+    if before is None:
         return NotRebasable("the snapshot that it was made on was removed")
     if parent_conflict(base, snapshot) is not None:
         # The table lacks the list that the client started from, so what it replaced and kept is unknown.

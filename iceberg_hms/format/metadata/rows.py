@@ -150,13 +150,14 @@ class Rows(Sequence[Row]):
     def roots_from(self, number: int) -> Sequence[Row]:
         """Of the snapshots whose sequence number is `number` or higher, in their order: each whose parent is none of
         them. Format version 1 counts as 0."""
-        # Runs on every conflict, where these are the newest ones of a branch as a rule: one is found by bisection.
+        # Runs on every conflict. These are the newest ones of a branch as a rule, so bisection finds the only root.
+        # Otherwise there is no call for each row.
         start, before, _ = self.descent
         if before < number:
             first = bisect_left(self, number, lo=start, key=_number)
             return self[first : first + 1]
         parts = [*(block.rows for block in self.blocks if block.max_sequence_number >= number), self.rest]
-        return roots([row for part in parts for row in part if _number(row) >= number])
+        return roots([row for part in parts for row in part if (row.get("sequence-number") or 0) >= number])
 
     def json_parts(self) -> list[bytes | RowBlock]:
         """The JSON array in parts; full blocks are parts. Raises TypeError for values that JSON cannot express."""
