@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Files, Runtime
+from iceberg_hms.coordinator.ports import Files, Result, Runtime
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import join, parse
@@ -143,24 +143,23 @@ class ManifestStore:
         with self._mutex:
             self._filters.put(location, filter_)
 
-    def gather(self, reads: Iterable[tuple[int, str, Callable[[], Any]]]) -> Iterator[Any]:
-        """Run functions that read a file each, and yield their results in order. Each comes with how many bytes it
-        reads, as the manifest's writer says, and with the location of its file.
+    def gather(self, files: Iterable[ManifestFile], read: Callable[[ManifestFile], Result]) -> Iterator[Result]:
+        """Call `read`, which reads a manifest, with each of them, and yield the results in order.
 
         Files of local disks are read one after the other, which takes half the time that it takes to hand them to other
         threads, but no longer than _LOCAL_SECONDS: a folder may be mounted from far away. All others are read in
-        parallel: `io_threads` functions at a time, and no more than _BATCH_BYTES."""
-        batch: list[Callable[[], Any]] = []
+        parallel: `io_threads` at a time, and no more than _BATCH_BYTES, as their writers say."""
+        batch: list[Callable[[], Result]] = []
         left, local_until = _BATCH_BYTES, self.runtime.now() + _LOCAL_SECONDS
-        for length, location, function in reads:
-            if not batch and parse(location).is_local and self.runtime.now() < local_until:
-                yield function()
+        for file in files:
+            if not batch and parse(file.manifest_path).is_local and self.runtime.now() < local_until:
+                yield read(file)
                 continue
-            if len(batch) == self.io_threads or (batch and length > left):
+            if len(batch) == self.io_threads or (batch and file.manifest_length > left):
                 yield from self.runtime.gather(batch)
                 batch, left = [], _BATCH_BYTES
-            batch.append(function)
-            left -= max(0, length)
+            batch.append(partial(read, file))
+            left -= max(0, file.manifest_length)
         if batch:
             yield from self.runtime.gather(batch)
 
@@ -230,9 +229,7 @@ class TableManifests:
 
     def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
         files = tuple(files)
-        contents = self._store.gather(
-            (each.manifest_length, each.manifest_path, partial(self._store.read, each.manifest_path)) for each in files
-        )
+        contents = self._store.gather(files, lambda each: self._store.read(each.manifest_path))
         for file, read in zip(files, contents, strict=True):
             yield file, _Entries(read, file, self._store.bounds)
 
@@ -242,9 +239,7 @@ class TableManifests:
 
     def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
         files, wanted = tuple(files), [text.encode() for text in texts]
-        found = self._store.gather(
-            (each.manifest_length, each.manifest_path, partial(self._store.has_text, each, wanted)) for each in files
-        )
+        found = self._store.gather(files, lambda each: self._store.has_text(each, wanted))
         return tuple(each for each, has_one in zip(files, found, strict=True) if has_one)
 
     def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
@@ -255,10 +250,7 @@ class TableManifests:
             for at, each in enumerate(known)
             if each is None and files[at].content == ManifestContent.DATA and files[at].has_live_files
         }
-        read = self._store.gather(
-            (files[at].manifest_length, files[at].manifest_path, partial(self._store.read_filter, files[at]))
-            for at in sorted(unread)
-        )
+        read = self._store.gather((files[at] for at in sorted(unread)), self._store.read_filter)
         return [next(read) if at in unread else each or b"" for at, each in enumerate(known)]
 
     def write(
@@ -313,9 +305,9 @@ class TableManifests:
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot without a list; their list entries are computed from the manifests."""
-        contents = self._store.gather(
-            (MANIFEST_TARGET_SIZE.default, each, partial(self._store.read, each)) for each in snapshot.manifests
-        )
+        length = MANIFEST_TARGET_SIZE.default
+        files = [_undescribed(each, length, 0, snapshot.snapshot_id) for each in snapshot.manifests]
+        contents = self._store.gather(files, lambda each: self._store.read(each.manifest_path))
         return tuple(
             _describe(read.data, location, snapshot.snapshot_id, self._store.bounds)
             for location, read in zip(snapshot.manifests, contents, strict=True)
@@ -329,11 +321,15 @@ def _files(known: CachedList) -> tuple[ManifestFile, ...]:
 def _describe(data: bytes, location: str, snapshot_id: int, bounds: FileBounds) -> ManifestFile:
     spec_id = read_header(data, location, bounds).partition_spec_id
     summary = ManifestSummary(None)
-    unknown = ManifestFile(location, len(data), spec_id, snapshot_id, sequence_number=0, min_sequence_number=0)
-    for entry in decode_manifest(data, location, unknown, bounds):
+    for entry in decode_manifest(data, location, _undescribed(location, len(data), spec_id, snapshot_id), bounds):
         summary.add(entry)
     file = summary.manifest_file(location, len(data), spec_id, snapshot_id)
     return replace(file, sequence_number=0, min_sequence_number=0)
+
+
+def _undescribed(location: str, length: int, spec_id: int, snapshot_id: int) -> ManifestFile:
+    """A manifest of which no list says what is in it."""
+    return ManifestFile(location, length, spec_id, snapshot_id, sequence_number=0, min_sequence_number=0)
 
 
 class _RollingManifestWriter:

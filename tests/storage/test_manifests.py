@@ -65,7 +65,7 @@ def written(
 
 
 class Batches(ThreadRuntime):
-    """Notes how many functions run at the same time. Its clock goes on by `seconds` each time that it is asked."""
+    """Notes how many functions each call of `gather` gets. Each call of `now` moves its clock on by `seconds`."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__()
