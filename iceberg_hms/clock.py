@@ -12,6 +12,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+#: By how much the clocks of two writers may differ: Java tolerates a minute before it calls a log unordered.
+CLOCK_SKEW_MS: Final = 60_000
 #: Where there is no boot clock (macOS), only the wall clock shows that the machine was suspended.
 _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 import iceberg_hms
-from iceberg_hms.coordinator.protocol import own_files
+from iceberg_hms.coordinator.files import own_files
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from integration.faults import SCHEMA

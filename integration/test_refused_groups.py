@@ -10,7 +10,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.rest.errors import rule_for

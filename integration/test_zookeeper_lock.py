@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.lease_check import HEARTBEATS_PER_LEASE
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.lease_check import HEARTBEATS_PER_LEASE
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.locks.holder_identity import agent_info

@@ -34,7 +34,7 @@ INTERFACES = {
     "coordinator/ports.py",
     "coordinator/hive_ports.py",
     "coordinator/view_ports.py",
-    "coordinator/protocol/commit_report.py",
+    "coordinator/outcome/commit_report.py",
     "simulation/mutants/mutant.py",
 }
 

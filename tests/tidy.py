@@ -71,9 +71,9 @@ CALLED_ELSEWHERE = {
 #: Who may ask for the port that reads whatever manifest is named. All else asks `guarded_manifests.manifests_for`: what
 #: a client's table names is the client's choice.
 READ_ANY_MANIFEST = {
-    "iceberg_hms/coordinator/protocol/guarded_manifests.py": "it is the guard",
-    "iceberg_hms/coordinator/protocol/build_attempt.py": "each change of the group is guarded as it is staged",
-    "iceberg_hms/coordinator/protocol/commit_group.py": "a fence reads none",
+    "iceberg_hms/coordinator/locations/guarded_manifests.py": "it is the guard",
+    "iceberg_hms/coordinator/group/build_attempt.py": "each change of the group is guarded as it is staged",
+    "iceberg_hms/coordinator/group/commit_group.py": "a fence reads none",
     "iceberg_hms/catalog/catalog.py": "for callers of the Python API, who have the process's rights",
     "iceberg_hms/catalog/table.py": "the same",
     "iceberg_hms/catalog/transaction.py": "the same",

@@ -33,12 +33,12 @@ from iceberg_hms.catalog.views import Views
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
-from iceberg_hms.coordinator.placement import NamespaceFolders
+from iceberg_hms.coordinator.locations.location_policy import LocationGuard, LocationPolicy
+from iceberg_hms.coordinator.locations.placement import NamespaceFolders
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import LOCK_MARK, Pointer, TableName
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.operation_requests import find_taken
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.sending.operation_requests import find_taken
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -17,11 +17,11 @@ from iceberg_hms.catalog.maintenance.reachable_files import in_batches
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.locations.folder_overlaps import resolved
+from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
+from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
 from iceberg_hms.coordinator.ports import LockUse, Pointer, TableName
-from iceberg_hms.coordinator.protocol.folder_overlaps import resolved
-from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
-from iceberg_hms.coordinator.protocol.operation_requests import locked, raise_not_made, send, was_made
+from iceberg_hms.coordinator.sending.operation_requests import locked, raise_not_made, send, was_made
 from iceberg_hms.errors import (
     CommitConflict,
     CorruptFile,

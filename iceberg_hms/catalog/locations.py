@@ -9,14 +9,14 @@ from typing import Final
 
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.request import Client
-from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
-from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.folder_overlaps import (
+from iceberg_hms.coordinator.locations.folder_overlaps import (
     HiveRows,
     is_known_to_be_free,
     refuse_shared_folder,
     tables_sharing,
 )
+from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.locations import check_length
 
 #: The namespace property with the location of its new tables.

@@ -18,13 +18,13 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifest_merge import is_enabled, to_merge
 from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
-from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.files.cleanup import delete_files
+from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
+from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LocationNotAllowed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

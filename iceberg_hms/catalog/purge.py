@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from iceberg_hms.coordinator.location_policy import LocationGuard
-from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.guarded_manifests import manifests_for
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import (
+from iceberg_hms.coordinator.files.own_files import (
     PUBLISHED_MAX,
     SEARCH_ALL_SECONDS,
     OwnDeletion,
     OwnFiles,
     find_own_files,
 )
+from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
+from iceberg_hms.coordinator.locations.location_policy import LocationGuard
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import IcebergHmsError, MetastoreError, ResourceExhausted
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_properties import GC_ENABLED, is_true

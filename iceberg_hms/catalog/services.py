@@ -11,8 +11,8 @@ from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.hive_ports import HiveTables
+from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS, CoalescedLoads
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Change
+from iceberg_hms.coordinator.files.cleanup import delete_files
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.errors import NoSuchTable, QueueFull
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

@@ -15,10 +15,10 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change, StagedChange
 from iceberg_hms.changes.operations.snapshot_operation import SnapshotOperation
 from iceberg_hms.changes.operations.transaction import TransactionChange
+from iceberg_hms.coordinator.files.cleanup import delete_files
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply

@@ -12,15 +12,15 @@ from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, 
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.request import Client
 from iceberg_hms.changes.view_commit import ViewCommit
-from iceberg_hms.coordinator.location_policy import ClientLocations, LocationPolicy
-from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.view_operations import LoadedView as LoadedView
-from iceberg_hms.coordinator.protocol.view_operations import (
+from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
+from iceberg_hms.coordinator.operations.view_operations import LoadedView as LoadedView
+from iceberg_hms.coordinator.operations.view_operations import (
     ViewOperations,
     check_locations,
     refuse_view_folder,
     refuse_view_paths,
 )
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import NoSuchNamespace, NoSuchView
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata

@@ -15,24 +15,24 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.location_policy import ClientLocations
+from iceberg_hms.coordinator.group.commit_group import commit_group
+from iceberg_hms.coordinator.group.group_lock import abandoned
+from iceberg_hms.coordinator.group.group_progress import GroupResult
+from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
+from iceberg_hms.coordinator.operations.catalog_operations import CatalogOperations
+from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import Failed, Unknown, broke_off
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
-from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
-from iceberg_hms.coordinator.protocol.commit_group import commit_group
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.group_lock import abandoned
-from iceberg_hms.coordinator.protocol.group_progress import GroupResult
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, new_head
-from iceberg_hms.coordinator.protocol.refused_change import RefusedChange
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
-from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
+from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
+from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, new_head
+from iceberg_hms.coordinator.staging.refused_change import RefusedChange
 from iceberg_hms.errors import QueueFull, proved
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.work_owner import owned_by

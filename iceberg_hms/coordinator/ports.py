@@ -145,10 +145,10 @@ class TablePointer(Protocol):
 
     Where only a lock protects a swap, rename or drop (no atomic compare-and-swap), the driver
 
-    - calls `coordinator.protocol.lease_check.require_fresh_locks` just before it sends the request; the LockLost that
+    - calls `coordinator.lease_check.require_fresh_locks` just before it sends the request; the LockLost that
       this raises proves that nothing was sent;
     - waits for the answer for up to `metastore.unanswered-swap-timeout-ms`, and calls
-      `coordinator.protocol.caller_timeouts.notify_caller_timeout` when the ordinary timeout is over.
+      `coordinator.sending.caller_timeouts.notify_caller_timeout` when the ordinary timeout is over.
 
     All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for failures before anything was sent.
     """

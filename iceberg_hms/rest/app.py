@@ -23,7 +23,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.metadata_cache import VERSIONS
+from iceberg_hms.coordinator.reading.metadata_cache import VERSIONS
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, NoSuchTable, NoSuchWarehouse
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.memory_budget import MemoryBudget

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-    from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+    from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+    from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 
 #: How often to check a commit after its time, in case its worker could not wake the event loop.
 RECHECK_SECONDS = 5.0

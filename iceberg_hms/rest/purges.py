@@ -15,9 +15,9 @@ from typing import Final
 
 from iceberg_hms import work_owner
 from iceberg_hms.catalog.purge import Purge
+from iceberg_hms.coordinator.files.own_files import SEARCH_ALL_SECONDS
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.coordinator.protocol.own_files import SEARCH_ALL_SECONDS
 
 #: How long a request deletes before it is answered.
 ANSWER_SECONDS: Final = 2.0

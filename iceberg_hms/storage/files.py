@@ -16,8 +16,8 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
+from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import (
     CorruptFile,
     FileAlreadyExists,

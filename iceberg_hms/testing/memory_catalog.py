@@ -16,8 +16,8 @@ from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore

@@ -7,8 +7,8 @@ from collections import defaultdict, deque
 from contextlib import AbstractContextManager
 from typing import Any
 
+from iceberg_hms.coordinator.lease_check import LeaseCheck, renew_if_half_expired
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableName
-from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, renew_if_half_expired
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 from iceberg_hms.runtime import ThreadRuntime
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 
 from iceberg_hms.clock import ClockReading
+from iceberg_hms.coordinator.lease_check import HEARTBEATS_PER_LEASE, LeaseCheck, renew_if_half_expired
 from iceberg_hms.coordinator.ports import Pointer, Runtime
-from iceberg_hms.coordinator.protocol.lease_check import HEARTBEATS_PER_LEASE, LeaseCheck, renew_if_half_expired
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone
 from iceberg_hms.zookeeper.nodes import OwnNode, Swapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer

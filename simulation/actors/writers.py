@@ -14,7 +14,7 @@ from iceberg_hms.changes.operations.duplicate_files import NEW_FILES
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_table_uuid
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
+from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import (
     CommitStateUnknown,
     IcebergHmsError,

@@ -11,16 +11,16 @@ from simulation.mutants.planted_operations import OPERATIONS
 from simulation.mutants.planted_rebase import REBASE
 from simulation.mutants.planted_views import VIEWS
 
-_COMMIT_GROUP = "coordinator/protocol/commit_group.py"
-_SWAP_OUTCOME = "coordinator/protocol/swap_outcome.py"
-_COMMIT_STATUS = "coordinator/protocol/commit_status.py"
-_PENDING_COMMIT = "coordinator/protocol/pending_commit.py"
-_STAGING = "coordinator/protocol/staging.py"
-_SENT_SWAPS = "coordinator/protocol/sent_swaps.py"
+_COMMIT_GROUP = "coordinator/group/commit_group.py"
+_SWAP_OUTCOME = "coordinator/sending/swap_outcome.py"
+_COMMIT_STATUS = "coordinator/outcome/commit_status.py"
+_PENDING_COMMIT = "coordinator/staging/pending_commit.py"
+_STAGING = "coordinator/staging/staging.py"
+_SENT_SWAPS = "coordinator/outcome/sent_swaps.py"
 _QUEUE = "coordinator/scheduling/commit_queue.py"
-_ALREADY_COMMITTED = "coordinator/protocol/already_committed.py"
-_ATTEMPT = "coordinator/protocol/attempt.py"
-_GROUP_OUTCOMES = "coordinator/protocol/group_outcomes.py"
+_ALREADY_COMMITTED = "coordinator/outcome/already_committed.py"
+_ATTEMPT = "coordinator/staging/attempt.py"
+_GROUP_OUTCOMES = "coordinator/group/group_outcomes.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -93,14 +93,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "a change that may be in the table is not answered as failed",
         _GROUP_OUTCOMES,
         "        self.known.extend((commit, Unknown(error)) for commit in commits)\n",
-        "        from iceberg_hms.coordinator.protocol.outcome import Failed\n"
+        "        from iceberg_hms.coordinator.outcome.outcome import Failed\n"
         "        from iceberg_hms.errors import CommitConflict\n\n"
         "        self.known.extend((commit, Failed(CommitConflict(error.message))) for commit in commits)\n",
     ),
     Mutant(
         "delete-the-whole-log",
         "only metadata files that fell out of the log are deleted",
-        "coordinator/protocol/own_files.py",
+        "coordinator/files/own_files.py",
         "        old = (each for each in expired if each not in named)\n",
         "        old = named - {last.location}\n",
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_CATALOG_OPERATIONS = "coordinator/protocol/catalog_operations.py"
-_CREATION_OUTCOME = "coordinator/protocol/creation_outcome.py"
-_OPERATION_REQUESTS = "coordinator/protocol/operation_requests.py"
+_CATALOG_OPERATIONS = "coordinator/operations/catalog_operations.py"
+_CREATION_OUTCOME = "coordinator/operations/creation_outcome.py"
+_OPERATION_REQUESTS = "coordinator/sending/operation_requests.py"
 
 CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
@@ -104,7 +104,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "search-one-database-only",
         "a table is looked up in all databases",
-        "coordinator/protocol/uuid_lookup.py",
+        "coordinator/reading/uuid_lookup.py",
         "        for namespace in (last_known.namespace, *others):\n",
         "        for namespace in (last_known.namespace,):\n",
         scenario="moves",
@@ -112,7 +112,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "search-all-databases-once",
         "a table may be renamed while it is searched: all databases are searched twice",
-        "coordinator/protocol/uuid_lookup.py",
+        "coordinator/reading/uuid_lookup.py",
         "_PASSES: Final = 2\n",
         "_PASSES: Final = 1\n",
         scenario="moves",
@@ -120,7 +120,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "take-a-dropped-table-for-proof",
         "a table that no longer exists proves nothing of a swap that was sent",
-        "coordinator/protocol/already_committed.py",
+        "coordinator/outcome/already_committed.py",
         "        was_sent = sent.has(identity, self._group) or not sent.would_know(identity)\n",
         "        was_sent = False\n",
         scenario="lost-names",
@@ -128,7 +128,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "refuse-without-checking-the-new-name",
         "a commit to a renamed table is looked up in that table",
-        "coordinator/protocol/already_committed.py",
+        "coordinator/outcome/already_committed.py",
         "        for base in found:\n            doubt = self._doubt_of_table(",
         "        for base in found[:0]:\n            doubt = self._doubt_of_table(",
         scenario="lost-names",

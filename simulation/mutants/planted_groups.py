@@ -5,11 +5,11 @@ from __future__ import annotations
 from simulation.mutants.mutant import Mutant
 
 _QUEUE = "coordinator/scheduling/commit_queue.py"
-_COMMIT_GROUP = "coordinator/protocol/commit_group.py"
-_REPLACED_LISTS = "coordinator/protocol/replaced_lists.py"
+_COMMIT_GROUP = "coordinator/group/commit_group.py"
+_REPLACED_LISTS = "coordinator/files/replaced_lists.py"
 _BACKOFF = "coordinator/scheduling/foreign_writer_backoff.py"
 _TIME_BUDGET = "coordinator/scheduling/time_budget.py"
-_STAGING = "coordinator/protocol/staging.py"
+_STAGING = "coordinator/staging/staging.py"
 _RETRY_PRIORITY = "coordinator/scheduling/retry_priority.py"
 _APPEND = "changes/operations/append.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
@@ -22,7 +22,7 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "leave-unsent-files",
         "the files of an attempt that no swap carried are deleted",
-        "coordinator/protocol/group_files.py",
+        "coordinator/files/group_files.py",
         "        self._garbage.extend(attempt.written)\n",
         "        pass\n",
         scenario="contested",
@@ -251,7 +251,7 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "trust-an-unlanded-duplicate",
         "a file is refused as a duplicate of another in its group only if that one has landed",
-        "coordinator/protocol/group_outcomes.py",
+        "coordinator/group/group_outcomes.py",
         "            for commit, outcome in replace_dependent_refusals(self.known, self._commits):\n"
         "                self._answer_one(",
         "            for commit, outcome in self.known:\n                self._answer_one(",

@@ -13,13 +13,13 @@ _REAPER = "metastore/locks/dead_lock_reaper.py"
 _LOCK = "metastore/locks/table_lock.py"
 _HEARTBEAT = "metastore/locks/heartbeat.py"
 _LOCK_ATTEMPT = "metastore/locks/lock_attempt.py"
-_LEASE_CHECK = "coordinator/protocol/lease_check.py"
+_LEASE_CHECK = "coordinator/lease_check.py"
 
 LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "give-up-a-blind-swap-early",
         "a blind swap without an answer keeps its lock until it can no longer arrive",
-        "coordinator/protocol/status_checks.py",
+        "coordinator/sending/status_checks.py",
         "    deadline = runtime.now() + settings.unanswered_swap_timeout_ms / 1000 - waited_seconds\n",
         "    deadline = runtime.now()\n",
         scenario="late-ignored",

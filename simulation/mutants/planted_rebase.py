@@ -8,7 +8,7 @@ _APPENDED_FILES = "changes/appended_files.py"
 _MANIFEST_DELTA = "changes/manifest_delta.py"
 _REBASE = "changes/rebase.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
-_STAGING = "coordinator/protocol/staging.py"
+_STAGING = "coordinator/staging/staging.py"
 _LINEAGE = "changes/lineage.py"
 _CLIENT_COMMIT = "changes/client_commit.py"
 
@@ -90,7 +90,7 @@ REBASE: tuple[Mutant, ...] = (
     Mutant(
         "refuse-an-expired-change",
         "a change is refused only if nothing of it is in the table, expired or not",
-        "coordinator/protocol/already_committed.py",
+        "coordinator/outcome/already_committed.py",
         "    if Lineage(identity, base.metadata).presence is not Presence.ABSENT:\n        return None\n",
         "",
         scenario="expired-crash",

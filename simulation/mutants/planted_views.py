@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_VIEW_OPERATIONS = "coordinator/protocol/view_operations.py"
+_VIEW_OPERATIONS = "coordinator/operations/view_operations.py"
 
 VIEWS: tuple[Mutant, ...] = (
     Mutant(

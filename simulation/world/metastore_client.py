@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TException
 
+from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.ports import TableName, ThreadEvent
-from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, ConnectionCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault, classify

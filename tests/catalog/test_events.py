@@ -4,8 +4,8 @@ import logging
 import pytest
 
 from iceberg_hms.catalog.events import LoggedEvents
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 REPORT = CommitReport(TableName("db", "t"), "file:/m1", TableMetadata({}), snapshot_ids=(7, 8), attempts=2, replays=1)

@@ -6,7 +6,7 @@ import pytest
 from iceberg_hms.catalog import purge
 from iceberg_hms.catalog.purge import SEARCH_AGAIN_SECONDS, Purge
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, StorageError
 from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -11,7 +11,7 @@ import pytest
 from iceberg_hms.changes import appended_files
 from iceberg_hms.changes.appended_files import AppendedFiles
 from iceberg_hms.changes.manifest_delta import ManifestDelta
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile

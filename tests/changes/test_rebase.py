@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.blind_append import REBASE_APPENDS, RebasePolicy
-from iceberg_hms.coordinator.protocol.invariants import check_transition
+from iceberg_hms.coordinator.staging.invariants import check_transition
 from iceberg_hms.errors import CommitStateUnknown, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent
 from iceberg_hms.format.manifests.manifest_list import ManifestContent

@@ -14,7 +14,7 @@ from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
+from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus
 from iceberg_hms.format.metadata.snapshot import Snapshot

@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.sequence_numbers import renumber
-from iceberg_hms.coordinator.protocol.invariants import check_transition
+from iceberg_hms.coordinator.staging.invariants import check_transition
 from iceberg_hms.errors import MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile

@@ -11,7 +11,7 @@ from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.sorted_files import has_files_sorted_as
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
+from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -17,14 +17,14 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.group.commit_group import commit_group
+from iceberg_hms.coordinator.group.group_progress import GroupResult, TableHints
+from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
-from iceberg_hms.coordinator.protocol.commit_group import commit_group
-from iceberg_hms.coordinator.protocol.group_progress import GroupResult, TableHints
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
-from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
+from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
+from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata

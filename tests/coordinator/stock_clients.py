@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.coordinator.protocol.outcome import Failed
+from iceberg_hms.coordinator.outcome.outcome import Failed
 from iceberg_hms.errors import RequirementFailed
 
 LOST = Failed(RequirementFailed("assert-ref-snapshot-id", "branch main has changed"))

@@ -450,7 +450,7 @@ def test_a_group_that_breaks_off_is_unknown_and_the_next_one_commits(harness, mo
         raise ValueError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr("iceberg_hms.coordinator.protocol.group_outcomes.GroupOutcomes.answer", broken)
+        patched.setattr("iceberg_hms.coordinator.group.group_outcomes.GroupOutcomes.answer", broken)
         with pytest.raises(CommitStateUnknown, match="broke off: ValueError: a defect"):
             harness.commit(append("file:/0"))
     harness.commit(append("file:/1"), wait_seconds=5.0)

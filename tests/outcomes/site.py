@@ -16,9 +16,9 @@ import pyarrow as pa
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import SwapAnswer, Swapped, TableName
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_catalog import memory_catalog

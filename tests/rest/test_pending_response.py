@@ -15,8 +15,8 @@ import pytest
 from starlette.responses import Response
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import RestRequest

@@ -11,7 +11,7 @@ import pytest
 
 from iceberg_hms import work_owner
 from iceberg_hms.catalog.purge import Purge
-from iceberg_hms.coordinator.protocol.own_files import SEARCH_ALL_SECONDS
+from iceberg_hms.coordinator.files.own_files import SEARCH_ALL_SECONDS
 from iceberg_hms.rest import purges as purges_module
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.purges import ANSWER_SECONDS, THREADS, WAITING_MAX, Purges

@@ -22,8 +22,8 @@ from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.coordinator.locations.folder_overlaps import SEARCH_SECONDS
 from iceberg_hms.coordinator.ports import OWNED_FOLDER, TableName
-from iceberg_hms.coordinator.protocol.folder_overlaps import SEARCH_SECONDS
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

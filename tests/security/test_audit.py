@@ -15,8 +15,8 @@ import pytest
 
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
+from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreUnavailable
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND

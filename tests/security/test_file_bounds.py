@@ -27,7 +27,7 @@ from pyarrow import fs
 
 from iceberg_hms.caller_left import working_for
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache
 from iceberg_hms.errors import CommitFailed, CorruptFile, InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds, Limit

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from iceberg_hms.cli import common, logs
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
+from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.errors import AccessDenied
 from iceberg_hms.rest.access.audit import LOGGER as AUDIT
 from iceberg_hms.testing.memory_files import MemoryFiles

@@ -16,7 +16,7 @@ from iceberg_hms.changes.requirements import check
 from iceberg_hms.changes.requirements import parse as parse_requirements
 from iceberg_hms.changes.summary import totals
 from iceberg_hms.changes.updates import parse
-from iceberg_hms.coordinator.protocol.invariants import check_transition
+from iceberg_hms.coordinator.staging.invariants import check_transition
 from iceberg_hms.errors import CommitFailed, InvalidInput
 from iceberg_hms.format import locations
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

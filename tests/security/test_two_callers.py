@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.placement import Placement
+from iceberg_hms.coordinator.files.own_files import OwnFiles
+from iceberg_hms.coordinator.locations.placement import Placement
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles
 from iceberg_hms.rest.access.scopes import Caller
 from tests.security.fuzz import Broken
 from tests.security.honest_caller import HonestCaller

@@ -11,7 +11,7 @@ from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
+from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply

@@ -82,7 +82,7 @@ def test_a_failed_schedule_has_its_trace() -> None:
 
 
 def test_logs_are_quiet_in_a_schedule_and_as_before_after_it(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("iceberg_hms.coordinator.protocol.commit_group")
+    logger = logging.getLogger("iceberg_hms.coordinator.group.commit_group")
     with quiet_logs():
         logger.error("silenced")
     logger.error("logged")

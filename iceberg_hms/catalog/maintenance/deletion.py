@@ -24,9 +24,9 @@ from typing import Final
 from iceberg_hms.catalog.maintenance.file_identity import FileIdentity
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_batches
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FoundFile, Progress
+from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, OwnFiles, publish_deleted
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import PUBLISHED_MAX, OwnFiles, publish_deleted
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.locations import same_folder
 

@@ -21,9 +21,9 @@ from iceberg_hms.catalog.maintenance.reachable_files import (
     statistics_of,
 )
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, Progress
+from iceberg_hms.coordinator.files.own_files import find_own_files
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import find_own_files
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import IcebergHmsError, MissingFile
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot

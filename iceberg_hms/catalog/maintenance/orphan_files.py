@@ -17,10 +17,10 @@ from iceberg_hms.catalog.maintenance.deletion import Deletion
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, logged_earlier
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
 from iceberg_hms.changes.operations.expire_snapshots import require_gc
+from iceberg_hms.coordinator.files.own_files import OwnFiles
+from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, overlapping
 from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
-from iceberg_hms.coordinator.protocol.folder_overlaps import HiveRows, overlapping
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join, same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

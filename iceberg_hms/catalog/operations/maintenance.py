@@ -11,8 +11,8 @@ from iceberg_hms.catalog.maintenance.reports import ExpiryReport, OrphanReport, 
 from iceberg_hms.catalog.operations.submitter import Submitter
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis
 from iceberg_hms.changes.operations.expire_snapshots import ExpireSnapshots
-from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.updates.apply import apply
 

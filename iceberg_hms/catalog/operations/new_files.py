@@ -11,7 +11,7 @@ from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
-from iceberg_hms.coordinator.linked_folders import LinkedFolders
+from iceberg_hms.coordinator.locations.linked_folders import LinkedFolders
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.datafiles.footers import describe, row_lineage

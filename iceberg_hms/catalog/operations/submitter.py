@@ -10,9 +10,9 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.summary import with_wap_id
+from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

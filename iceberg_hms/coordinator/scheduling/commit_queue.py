@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName, ThreadEvent
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import QueueFull
 
 logger = logging.getLogger(__name__)

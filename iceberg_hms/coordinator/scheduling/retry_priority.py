@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, lost_its_place
 from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
 from iceberg_hms.coordinator.scheduling.time_budget import TimeBudget
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, lost_its_place
 
 #: How many refused commits of a table to remember; the oldest are forgotten first.
 REFUSED_MAX: Final = 256

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.files.own_files import RecentOwnFiles
+from iceberg_hms.coordinator.files.replaced_lists import ReplacedLists
+from iceberg_hms.coordinator.group.group_progress import TableHints
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.group_progress import TableHints
-from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles
-from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
 from iceberg_hms.coordinator.scheduling.kept_lock import KeptLock
 from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
 from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
+from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 
 #: How many tables to remember; the one that was committed to longest ago is forgotten first.
 TABLES_MAX: Final = 10_000

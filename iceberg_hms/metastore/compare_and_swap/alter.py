@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from iceberg_hms.clock import Clock
+from iceberg_hms.coordinator.lease_check import require_fresh_locks, require_unexpired_locks
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks, require_unexpired_locks
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault

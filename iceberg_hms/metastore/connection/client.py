@@ -26,7 +26,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator.protocol import usage
+from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.connection.call_transport import CallTransport, ReplyTooLarge
 from iceberg_hms.metastore.connection.cas_support import ConnectionCasSupport

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
+from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import PoolCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri

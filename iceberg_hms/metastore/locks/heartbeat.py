@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from iceberg_hms.clock import ClockReading
+from iceberg_hms.coordinator.lease_check import LeaseCheck, heartbeat_seconds, renew_if_half_expired
 from iceberg_hms.coordinator.ports import Pointer, Runtime
-from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, heartbeat_seconds, renew_if_half_expired
 from iceberg_hms.errors import LockLost, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry

@@ -7,8 +7,8 @@ from typing import Final
 
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
-from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.locks.dead_lock_reaper import LockWatch

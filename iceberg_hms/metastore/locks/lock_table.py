@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
 from iceberg_hms.metastore.connection.faults import NoAnswer

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.clock import Clock
+from iceberg_hms.coordinator.lease_check import require_fresh_locks
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from iceberg_hms.coordinator.placement import EVERYWHERE as EVERYWHERE
+from iceberg_hms.coordinator.locations.placement import EVERYWHERE as EVERYWHERE
 from iceberg_hms.errors import ScopeMissing
 from iceberg_hms.rest.access.scopes import Caller, Level
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE

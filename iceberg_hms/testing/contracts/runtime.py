@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 Check = Callable[[Runtime], None]

@@ -5,7 +5,7 @@ import pytest
 from iceberg_hms.catalog.maintenance.deletion import BATCH, Deletion
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles
+from iceberg_hms.coordinator.files.own_files import OwnFiles
 from iceberg_hms.errors import NoSuchTable
 from tests.catalog.maintenance.lab import FOLDER, Lab
 

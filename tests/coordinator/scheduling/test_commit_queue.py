@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
-from iceberg_hms.coordinator.protocol.sent_swaps import SentSwap, SentSwaps
+from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap, SentSwaps
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableStates

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.outcome import Committed, Failed
+from iceberg_hms.coordinator.outcome.outcome import Committed, Failed
 from iceberg_hms.coordinator.scheduling.retry_priority import HELD_MAX, REFUSED_MAX, RetryPriority
 from iceberg_hms.coordinator.scheduling.returning_clients import MISSES_MAX, ReturningClients
 from iceberg_hms.errors import LockNotAcquired, RequirementFailed

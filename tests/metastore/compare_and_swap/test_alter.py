@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.lease_check import sending_under
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, Unanswered
-from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
-from iceberg_hms.coordinator.protocol.lease_check import sending_under
+from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import LockLost
 from iceberg_hms.locking.held_locks import NoLock
 from iceberg_hms.metastore.compare_and_swap.alter import alter_environment

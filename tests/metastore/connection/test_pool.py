@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
+from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault

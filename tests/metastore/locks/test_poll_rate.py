@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
+from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries

@@ -13,8 +13,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.lease_check import sending_under
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import sending_under
 from iceberg_hms.errors import (
     AccessDenied,
     InvalidInput,

@@ -1,0 +1,1 @@
+"""Which files may be deleted, and deleting them."""

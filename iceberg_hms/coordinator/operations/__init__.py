@@ -1,0 +1,1 @@
+"""Tables and views as a whole: create, register, rename, drop; and all commits to views."""

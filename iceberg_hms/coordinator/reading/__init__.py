@@ -1,0 +1,1 @@
+"""What the coordinator reads: metadata files, through a cache, and a table by its UUID."""

@@ -1,0 +1,1 @@
+"""Sending a swap or another request under locks, and judging its answer."""

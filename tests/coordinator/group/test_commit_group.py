@@ -1,0 +1,591 @@
+"""What a commit does on the good day and when the metastore's answers mislead, one test a story."""
+
+import threading
+
+import pytest
+
+from iceberg_hms.coordinator import usage
+from iceberg_hms.coordinator.group.build_attempt import REMEMBERED_SECONDS
+from iceberg_hms.coordinator.ports import Refused, Unanswered
+from iceberg_hms.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    LockLost,
+    LockNotAcquired,
+    LockUnavailable,
+    MetastoreRefused,
+    MetastoreUnavailable,
+    NoSuchTable,
+    NotAnIcebergTable,
+    RequirementFailed,
+    StorageError,
+)
+from iceberg_hms.testing.memory_pointer import ScriptedAnswer
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    return made
+
+
+def when_locking(harness, before=lambda: None, after=lambda held: None, *, once=False):
+    """Let something happen before each lock is asked for, or to each that was got. Returns what ends it."""
+    acquire = harness.lock.acquire
+
+    def end():
+        harness.lock.acquire = acquire
+
+    def around(*arguments, **options):
+        if once:
+            end()
+        before()
+        held = acquire(*arguments, **options)
+        after(held)
+        return held
+
+    harness.lock.acquire = around
+    return end
+
+
+def test_a_commit_moves_the_pointer_once_and_says_what_it_did(harness):
+    before = harness.location()
+    report = harness.commit(append("file:/a"))
+    assert report.metadata_location == harness.location() != before
+    assert report.previous_metadata_location == before
+    assert report.metadata == harness.metadata()
+    assert (report.attempts, report.replays, report.group_size, report.already_committed) == (1, 0, 1, False)
+    assert harness.data_files() == ["file:/a"]
+    assert harness.metadata().metadata_log[-1]["metadata-file"] == before
+    assert [event["event"] for event in harness.events] == ["committed", "committed"]
+    assert not harness.lock.table.entries[NAME], "the lock was given back"
+
+
+def test_the_pointer_is_read_again_under_the_lock_before_the_swap(harness):
+    harness.pointer.calls.clear()
+    harness.commit(append("file:/a"))
+    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"]
+
+
+def test_a_change_that_changes_nothing_swaps_nothing(harness):
+    before = harness.location()
+    report = harness.commit(set_properties())
+    assert report.already_committed
+    assert harness.location() == before
+
+
+def test_a_table_that_moved_before_the_lock_is_replayed_and_nothing_is_lost(harness):
+    """load, build | another writer commits | lock, reload: moved, build again, swap"""
+    when_locking(harness, before=lambda: harness.foreign_commit(theirs="yes"), once=True)
+    report = harness.commit(append("file:/a"))
+    assert (report.attempts, report.replays) == (2, 1)
+    assert harness.metadata().properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+    assert harness.metadata_files() == {entry["metadata-file"] for entry in harness.metadata().metadata_log} | {
+        harness.location()
+    }, "the abandoned attempt's metadata file is gone"
+
+
+def test_a_writer_without_the_lock_is_met_by_the_expected_value(harness):
+    """lock, reload | a writer that takes no lock commits | swap: refused, looked up, absent, build again, swap"""
+    harness.pointer.before_moves.append(lambda: harness.foreign_commit(theirs="yes"))
+    report = harness.commit(append("file:/a"))
+    assert (report.attempts, report.replays) == (2, 1)
+    assert harness.metadata().properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_an_assumption_that_broke_meanwhile_is_named_and_nothing_is_changed(harness):
+    requirement = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    before = harness.location()
+    with pytest.raises(RequirementFailed, match="current schema") as caught:
+        harness.commit(set_properties(requirement, a="b"))
+    assert caught.value.proved_failed
+    assert harness.location() == before
+    assert harness.lock.acquired == 0, "no lock was taken for it"
+
+
+def test_a_refusal_of_a_swap_that_was_made_is_success(harness):
+    """swap: made, and refused by the metastore's own retry (apache/iceberg#11814)"""
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    report = harness.commit(append("file:/a"))
+    assert report.metadata_location == harness.location()
+    assert harness.data_files() == ["file:/a"]
+    assert report.attempts == 1
+
+
+def test_a_lost_reply_of_a_swap_that_was_made_is_success(harness):
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_reply_with_others_on_top_is_success(harness):
+    """swap: made, reply lost | another writer builds on it | look: the chain names our file"""
+    sleep = harness.runtime.sleep
+
+    def another_on_top(seconds):
+        harness.runtime.sleep = sleep
+        harness.foreign_commit(theirs="yes")
+
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
+    harness.runtime.sleep = another_on_top
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
+    """swap: no answer | the pointer never shows it, but it may still be under way"""
+    harness.pointer.atomic = False
+    before, files = harness.location(), harness.metadata_files()
+    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
+    with pytest.raises(CommitStateUnknown, match="delete nothing"):
+        harness.commit(append("file:/a"))
+    assert harness.location() == before
+    assert len(harness.metadata_files() - files) == 1, "a file that may become the table is kept"
+    assert len(harness.runtime.slept) >= harness.settings.status_check_num_retries
+
+
+@pytest.mark.parametrize("answer", [ScriptedAnswer.DELAYED, ScriptedAnswer.IN_DOUBT])
+def test_a_swap_that_arrives_late_finds_its_files(harness, answer):
+    harness.pointer.atomic = False
+    harness.pointer.answers.append(answer)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+    harness.pointer.deliver_delayed()
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_request_to_an_atomic_server_is_sent_again(harness):
+    """swap: lost | the same swap again, lock still held: made"""
+    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
+    report = harness.commit(append("file:/a"))
+    assert report.attempts == 1
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_late_twin_of_a_swap_that_was_sent_again_changes_nothing(harness):
+    """swap: delayed | the same swap again: made | the first arrives: refused, its expected value is gone"""
+    harness.pointer.answers.append(ScriptedAnswer.DELAYED)
+    harness.commit(append("file:/a"))
+    assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Refused]
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lock_that_is_lost_before_the_swap_is_taken_again(harness):
+    """lock, reload, build | the metastore reaps our lock | lock again, reload: as it was, swap"""
+    load = harness.pointer.load
+    loads = []
+
+    def reaped_while_reading(name):
+        loads.append(name)
+        if len(loads) == 2:
+            harness.lock.table.reap(NAME)
+        return load(name)
+
+    harness.pointer.load = reaped_while_reading
+    report = harness.commit(append("file:/a"))
+    assert harness.lock.acquired == 2
+    assert report.attempts == 1, "what was built before is used"
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lock_that_is_lost_again_and_again_is_given_up_with_proof(harness):
+    load = harness.pointer.load
+
+    def always_reaped(name):
+        harness.lock.table.reap(NAME)
+        return load(name)
+
+    harness.pointer.load = always_reaped
+    files = harness.metadata_files()
+    with pytest.raises(LockNotAcquired, match="again and again") as caught:
+        harness.commit(append("file:/a"))
+    harness.pointer.load = load
+    assert caught.value.proved_failed
+    assert harness.data_files() == []
+    assert harness.metadata_files() == files
+
+
+def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
+    change = append("file:/a", snapshot_id=42)
+    harness.pointer.atomic = False
+    harness.pointer.answers.append(ScriptedAnswer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(change)
+    harness.pointer.deliver_delayed()
+    harness.lock.table.reap(NAME)
+    report = harness.commit(append("file:/a", snapshot_id=42), coordinator=harness.another())
+    assert report.already_committed
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_change_that_is_in_the_table_already_is_acknowledged_only_under_the_lock(harness):
+    """our swap came late and is in the table | a writer that read before it holds the lock | we ask again: wait | it
+    swaps blindly over ours | under the lock: we are not there, so it is committed anew"""
+    harness.commit(append("file:/before"))
+    base = harness.location()
+    harness.commit(append("file:/a", snapshot_id=42))
+
+    def blind_swap():
+        harness.pointer.point(NAME, base)
+        harness.foreign_commit(theirs="yes")
+
+    when_locking(harness, before=blind_swap, once=True)
+    report = harness.commit(append("file:/a", snapshot_id=42))
+    assert not report.already_committed
+    assert harness.data_files() == ["file:/a", "file:/before"]
+
+
+def test_a_refusal_that_is_no_conflict_ends_as_its_own_error(harness):
+    files = harness.metadata_files()
+    harness.pointer.answers.extend([ScriptedAnswer.REFUSED, ScriptedAnswer.REFUSED])
+    with pytest.raises(MetastoreRefused, match="refused"):
+        harness.commit(append("file:/a"))
+    left = harness.metadata_files() - files
+    assert len(left) == 2, "what was sent is left to a sweep for orphans"
+
+
+def test_a_refusal_that_does_not_come_again_is_only_a_delay(harness):
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
+    harness.pointer.before_moves.extend([lambda: harness.foreign_commit(a="b")] * 50)
+    with pytest.raises(CommitConflict, match="although it was locked") as caught:
+        harness.commit(append("file:/a"))
+    assert caught.value.proved_failed
+    assert harness.data_files() == []
+    assert not harness.lock.table.entries[NAME]
+
+
+def test_a_look_up_that_fails_after_a_refusal_is_unknown(harness):
+    """swap: refused | look: the metastore is gone"""
+    harness.pointer.before_moves.append(lambda: harness.pointer.load_errors.append(MetastoreUnavailable("gone")))
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+def test_a_defect_of_the_driver_in_the_middle_of_a_swap_is_unknown(harness):
+    def defect(*arguments):
+        raise ZeroDivisionError
+
+    harness.pointer.swap = defect
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+@pytest.mark.parametrize("error", [LockUnavailable("broken"), LockNotAcquired("late"), MetastoreUnavailable("gone")])
+def test_without_the_lock_no_swap_is_sent(harness, error):
+    files, calls = harness.metadata_files(), len(harness.pointer.calls)
+    harness.lock.errors.append(error)
+    with pytest.raises(type(error)):
+        harness.commit(append("file:/a"))
+    assert "swap" not in [method for method, _ in harness.pointer.calls[calls:]]
+    assert harness.metadata_files() == files
+
+
+def test_a_lock_that_was_lost_during_the_swap_is_looked_behind(harness):
+    """swap | the metastore reaps our lock | renew: lost, take it again, look: it landed"""
+    harness.pointer.before_moves.append(lambda: harness.lock.table.reap(NAME))
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+    assert harness.lock.acquired == 2
+    assert not harness.lock.table.entries[NAME]
+
+
+def test_a_commit_under_a_lost_lock_that_a_thief_overwrote_is_not_acknowledged(harness):
+    """swap: made | our lock was reaped, and its new holder swaps blindly over ours | look: the chain has a gap"""
+    swap = harness.pointer.swap
+    before = harness.location()
+
+    def swap_then_thief(base, location, metadata, replaced):
+        answer = swap(base, location, metadata, replaced)
+        harness.lock.table.reap(NAME)
+        harness.pointer.point(NAME, before)
+        harness.foreign_commit(thief="yes")
+        return answer
+
+    harness.pointer.swap = swap_then_thief
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+def test_what_cannot_be_written_is_not_pointed_at(harness):
+    before, write = harness.location(), harness.files.write
+
+    def full(location, data):
+        raise StorageError("no space left")
+
+    harness.files.write = full
+    with pytest.raises(StorageError, match="no space left"):
+        harness.commit(append("file:/a"))
+    harness.files.write = write
+    assert harness.location() == before
+    harness.lock.acquire(NAME, wait_seconds=0, request="it-is-free").release()
+
+
+def test_what_landed_and_was_taken_away_unseen_comes_again_with_a_higher_number(harness):
+    before, at = harness.metadata(), harness.location()
+    swap = harness.pointer.swap
+
+    def made_unanswered_and_overwritten(*args, **kwargs):
+        harness.pointer.swap = swap
+        swap(*args, **kwargs)
+        theirs = before.replace(properties={"theirs": "yes"}).with_metadata_log_entry(at, before.last_updated_ms)
+        location = "file:/wh/db/t/metadata/99999-theirs.metadata.json"
+        harness.files.write(location, theirs.to_bytes())
+        harness.pointer.point(NAME, location)
+        return Unanswered(MetastoreUnavailable("gone"), atomic=True)
+
+    harness.pointer.swap = made_unanswered_and_overwritten
+    report = harness.commit(append("file:/a"))
+    after = harness.metadata()
+    assert report.replays == 1
+    assert after.properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+    assert after.current_snapshot.sequence_number == 2, "the first was 1, and may have been seen"
+
+
+def test_files_are_written_while_the_lock_is_asked_for(harness):
+    both = threading.Barrier(2, timeout=30)
+    write = harness.files.write
+    harness.files.write = lambda location, data: ("metadata.json" in location and both.wait(), write(location, data))
+    when_locking(harness, before=both.wait)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_what_was_written_for_a_lock_that_is_not_had_is_deleted(harness):
+    before = harness.metadata_files()
+
+    def refused(name, **options):
+        raise LockNotAcquired("taken")
+
+    harness.lock.acquire = refused
+    with pytest.raises(LockNotAcquired, match="taken"):
+        harness.commit(append("file:/a"))
+    assert harness.metadata_files() == before
+
+
+def test_a_missing_table_and_a_hive_table_raise_different_errors():
+    empty = Harness()
+    with pytest.raises(NoSuchTable):
+        empty.commit(set_properties(a="b"))
+    empty.pointer.add_hive_table(NAME)
+    with pytest.raises(NotAnIcebergTable):
+        empty.commit(set_properties(a="b"))
+
+
+def test_metadata_files_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it():
+    kept = Harness()
+    kept.create(**{"write.metadata.previous-versions-max": "2"})
+    swept = Harness()
+    swept.create(**{"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"})
+    for number in range(5):
+        kept.commit(set_properties(n=str(number)))
+        swept.commit(set_properties(n=str(number)))
+    assert len(kept.metadata_files()) == 6
+    assert len(swept.metadata_files()) == 3
+    assert {entry["metadata-file"] for entry in swept.metadata().metadata_log} <= swept.metadata_files()
+
+
+class Watched:
+    """A change, and a function that is called when it is staged."""
+
+    def __init__(self, change, look):
+        self.identity, self.check = change.identity, change.check
+        self._change, self._look = change, look
+
+    def stage(self, base, manifests):
+        self._look()
+        return self._change.stage(base, manifests)
+
+
+def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
+    calm = when_locking(harness, before=lambda: harness.foreign_commit(theirs="yes"))
+    assert harness.commit(append("file:/a")).attempts == 2, "built before the lock, and again under it"
+    assert harness.commit(append("file:/b")).attempts == 1, "built once, under the lock"
+    calm()
+    assert harness.commit(append("file:/c")).attempts == 1
+    locks, seen = harness.lock.acquired, []
+    harness.commit(Watched(append("file:/d"), lambda: seen.append(harness.lock.acquired - locks)))
+    assert seen == [0], "quiet again: built before the lock"
+    assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]
+
+
+def test_what_the_last_group_left_is_built_on_without_a_look(harness):
+    begun = harness.runtime.now()
+    harness.runtime.now = lambda: begun
+    harness.commit(append("file:/a"))
+    harness.pointer.calls.clear()
+    assert harness.commit(append("file:/b")).attempts == 1
+    assert [method for method, _ in harness.pointer.calls] == ["load", "swap"], "the look under the lock is enough"
+
+
+def test_what_was_left_a_while_ago_is_not_built_on(harness):
+    harness.commit(append("file:/a"))
+    now = harness.runtime.now
+    harness.runtime.now = lambda: now() + REMEMBERED_SECONDS + 1
+    harness.pointer.calls.clear()
+    harness.commit(append("file:/b"))
+    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"]
+
+
+def test_what_was_left_and_is_gone_by_now_harms_nobody():
+    harness = Harness(metadata_cache_max_bytes=0)
+    harness.create()
+    harness.commit(append("file:/a"))
+    left = harness.location()
+    harness.foreign_commit(theirs="yes")
+    harness.files.delete(left)
+    harness.commit(append("file:/b"))
+    assert harness.data_files() == ["file:/a", "file:/b"]
+
+
+def test_what_is_remembered_refuses_nobody(harness):
+    """commit | another sets a property | a change that needs it: not in what is remembered, there under the lock"""
+    harness.commit(append("file:/a"))
+    harness.foreign_commit(theirs="yes")
+
+    class Needs:
+        identity = set_properties(a="b").identity
+
+        def check(self, base):
+            if base.properties.get("theirs") != "yes":
+                raise RequirementFailed("theirs", "it is not there")
+
+        def stage(self, base, manifests):
+            return set_properties(ours="yes").stage(base, manifests)
+
+    report = harness.commit(Needs())
+    assert report.replays == 0
+    assert harness.metadata().properties["ours"] == "yes"
+
+
+def test_the_row_that_was_read_under_the_lock_is_not_read_again(harness):
+    def with_row(held):
+        held.row = harness.pointer.load(NAME)
+        harness.pointer.calls.clear()
+
+    when_locking(harness, after=with_row)
+    harness.commit(append("file:/a"))
+    assert [call for call, _ in harness.pointer.calls] == ["swap"]
+
+
+def test_a_row_is_good_for_one_look_only(harness):
+    """lock, with the row | another swaps without the lock | swap: refused | reload, not the old row again"""
+
+    def with_row(held):
+        held.row = harness.pointer.load(NAME)
+        harness.foreign_commit(theirs="yes")
+
+    when_locking(harness, after=with_row)
+    assert harness.commit(append("file:/a")).replays == 1
+    assert harness.metadata().properties["theirs"] == "yes"
+
+
+def test_a_swap_starts_only_if_the_lock_lets_it_and_else_the_lock_is_taken_again(harness):
+    suspended = [True]
+
+    def ensure_held():
+        assert "swap" not in [call for call, _ in harness.pointer.calls]
+        if suspended:
+            suspended.pop()
+            raise LockLost("the session is SUSPENDED")
+
+    harness.pointer.calls.clear()
+    when_locking(harness, after=lambda held: setattr(held, "ensure_held", ensure_held))
+    assert harness.commit(append("file:/a")).attempts == 1
+    assert harness.lock.acquired == 2
+
+
+def locks_nothing(held):
+    held.require_cas, held.exclusive = True, False
+
+
+def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
+    when_locking(harness, after=locks_nothing)
+    harness.pointer.atomic = False
+    with pytest.raises(MetastoreUnavailable, match="not proven"):
+        harness.commit(append("file:/a"))
+    assert harness.data_files() == []
+    harness.pointer.atomic = True
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+@pytest.fixture
+def unlocked(harness):
+    """A harness whose locks lock nothing, and whose table moves under every swap."""
+    when_locking(harness, after=locks_nothing)
+    harness.pointer.before_moves.extend([lambda: harness.foreign_commit(theirs="yes")] * 100)
+    return harness
+
+
+def test_where_nothing_is_locked_a_replay_waits_and_lets_the_others_pass(unlocked):
+    with pytest.raises(CommitConflict, match="moved under every one of 6 attempts"):
+        unlocked.commit(append("file:/a"))
+    waits = unlocked.runtime.slept
+    assert len(waits) == 5
+    for wait, longest in zip(waits, (0.1, 0.2, 0.4, 0.8, 1.6), strict=True):
+        assert longest / 2 <= wait <= longest
+
+
+def test_no_replay_begins_after_the_total_time(unlocked):
+    unlocked.restart(commit_retry_total_timeout_ms=300)
+    begun = unlocked.runtime.now()
+    unlocked.runtime.now = lambda: begun + sum(unlocked.runtime.slept)
+    with pytest.raises(CommitConflict, match="attempts"):
+        unlocked.commit(append("file:/a"))
+    assert len(unlocked.runtime.slept) == 2
+
+
+def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap_landed(harness):
+    """swap under way, unknown | it lands | sent again: no lock. After "failed" its client would delete its files."""
+    harness.pointer.atomic = False
+    harness.pointer.answers.append(ScriptedAnswer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a", snapshot_id=42))
+    harness.pointer.deliver_delayed()
+    harness.lock.errors.append(LockNotAcquired("late"))
+    with pytest.raises(CommitStateUnknown, match="its snapshot is in"):
+        harness.commit(append("file:/a", snapshot_id=42), wait_seconds=0.1)
+    assert harness.data_files() == ["file:/a"]
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["it lost", "it landed"])
+def test_a_group_says_whether_a_foreign_writer_had_the_lock_before_and_whether_the_table_was_moved(harness, moves):
+    when_locking(
+        harness,
+        before=lambda: moves and harness.foreign_commit(theirs="yes"),
+        after=lambda held: setattr(held, "behind_foreign_writer", True),
+    )
+    [commit] = harness.members(append("file:/a"))
+    result = harness.group(commit)
+    assert (result.behind_foreign_writer, result.hints.lock_first) == (True, moves)
+    assert result.hints.last_location == harness.location()
+    assert list(result.replaced_lists) == []
+    assert commit.wait().group_size == 1
+
+
+def test_a_report_tells_what_the_group_used(harness):
+    swap, write = harness.pointer.swap, harness.files.write
+
+    def swapped(*arguments, **options):
+        usage.called("alter_table_with_environment_context")
+        return swap(*arguments, **options)
+
+    def written(location, data):
+        usage.wrote(len(data))
+        write(location, data)
+
+    harness.pointer.swap, harness.files.write = swapped, written
+    report = harness.commit(append("file:/a"))
+    assert report.metastore_calls == 1
+    assert report.bytes_written == len(harness.files.read(report.metadata_location))
