@@ -1,7 +1,10 @@
-"""Every module has a test file of its own at the same path, and every test file has its module.
+"""A test file mirrors a module or its room: each module has tests at its own path or in the file of its room, which is
+the folder that it lies in, and each test file has its module or room.
 
-iceberg_hms/format/schema/schema.py  <->  tests/format/schema/test_schema.py
-simulation/engine/scheduler.py       <->  tests/simulation/engine/test_scheduler.py
+iceberg_hms/format/schema/schema.py  <->  tests/format/schema/test_schema.py, or tests/format/test_schema.py
+simulation/engine/scheduler.py       <->  tests/simulation/engine/test_scheduler.py, or tests/simulation/test_engine.py
+
+The file of a room suits modules that are small parts of one thing, which their tests use together.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ DATA = {
 
 
 def expected_test(module: str) -> str:
-    """Path of a module below iceberg_hms/ -> path of its test file below tests/."""
+    """Path of a module below iceberg_hms/ -> path of its own test file below tests/."""
     path = PurePosixPath(module)
     for pattern, test in DATA.items():
         if path.match(pattern):
@@ -57,26 +60,34 @@ def expected_test(module: str) -> str:
     return (path.parent / f"test_{path.stem.strip('_')}.py").as_posix()
 
 
+def room_test(module: str) -> str:
+    """Path of a module below iceberg_hms/ -> path of its room's test file below tests/; "" for the package's own."""
+    room = PurePosixPath(module).parent
+    return room.with_name(f"test_{room.name}.py").as_posix() if room.name else ""
+
+
 def unmirrored(modules: set[str], tests: set[str]) -> tuple[set[str], set[str]]:
-    """Modules without their test file, and test files without their module."""
-    test_of = {module: expected_test(module) for module in modules}
+    """Modules without tests, and test files without their module or room."""
+    tests_of = {module: {expected_test(module), room_test(module)} for module in modules}
     optional = INTERFACES | {module for module in modules if PurePosixPath(module).name == "__init__.py"}
-    missing = {module for module, test in test_of.items() if test not in tests and module not in optional}
+    missing = {module for module, may_be in tests_of.items() if not may_be & tests and module not in optional}
     ours = {test for test in tests if not test.startswith(TOPICS)}
-    return missing, ours - set(test_of.values()) - OF_THE_PROJECT
+    return missing, ours.difference(OF_THE_PROJECT, *tests_of.values())
 
 
 def files_below(folder: Path, pattern: str) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob(pattern)}
 
 
-def test_every_module_has_its_test_file_and_every_test_file_its_module() -> None:
+def test_every_module_has_its_tests_and_every_test_file_its_module_or_room() -> None:
     modules = files_below(ROOT / "iceberg_hms", "*.py")
     modules |= {f"simulation/{module}" for module in files_below(ROOT / "simulation", "*.py")}
     tests = files_below(ROOT / "tests", "test_*.py")
     missing, stray = unmirrored(modules, tests)
-    lines = [f"{module}: write tests/{expected_test(module)}" for module in sorted(missing)]
-    lines += [f"tests/{test}: tests no module; move it beside the one that it tests" for test in sorted(stray)]
+    lines = [f"{module}: write tests/{expected_test(module)}, or the file of its room" for module in sorted(missing)]
+    lines += [
+        f"tests/{test}: tests no module and no room; move it beside the one that it tests" for test in sorted(stray)
+    ]
     assert not lines, "\n" + "\n".join(lines)
 
 
@@ -92,6 +103,16 @@ def test_a_test_file_of_the_wrong_folder_does_not_count() -> None:
         {"format/schema/schema.py"},
         {"test_schema.py"},
     )
+
+
+def test_the_test_file_of_a_room_has_the_tests_of_its_modules_but_not_of_rooms_in_it() -> None:
+    modules = {"format/schema/schema.py", "format/schema/types.py", "format/avro/avro_file.py"}
+    assert unmirrored(modules, {"format/test_schema.py"}) == ({"format/avro/avro_file.py"}, set())
+    assert unmirrored(modules, {"test_format.py"}) == (modules, {"test_format.py"})
+
+
+def test_no_test_file_is_the_whole_package_s() -> None:
+    assert unmirrored({"clock.py"}, {"test_.py"}) == ({"clock.py"}, {"test_.py"})
 
 
 def test_tests_by_topic_need_no_module() -> None:
