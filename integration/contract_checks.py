@@ -52,14 +52,14 @@ def add_hive_table(
         parameters={**(parameters or {}), **marks},
         sd=storage,
     )
-    pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
+    pool.call_once("create_table", tbl=row)
     for number, folder in enumerate(partitions):
         elsewhere = copy.copy(storage)
         elsewhere.location = folder
         partition = Partition(
             dbName=name.namespace, tableName=name.name, values=[str(number)], parameters={}, sd=elsewhere
         )
-        pool.run(lambda client, new=partition: client.call("add_partition", new_part=new), idempotent=False)  # type: ignore[misc]
+        pool.call_once("add_partition", new_part=partition)
 
 
 @contextmanager

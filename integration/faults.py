@@ -28,7 +28,7 @@ from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.testing.faults.proxy import FaultProxy
@@ -180,10 +180,7 @@ class Scene:
     def drop_without_lock(self) -> None:
         """Drop the table as a client does that does not know Iceberg. Its files stay."""
         name = self.name
-        self._pool.run(
-            lambda client: client.call("drop_table", dbname=name.namespace, name=name.name, deleteData=False),
-            idempotent=False,
-        )
+        self._pool.call_once("drop_table", dbname=name.namespace, name=name.name, deleteData=False)
 
     def metadata_files(self) -> set[str]:
         """All that is in the table's metadata folder."""

@@ -175,10 +175,7 @@ def test_foreign_parameters_of_the_row_survive_a_commit(
     row = copy.deepcopy(catalog.pointer(events.name).table)
     row.parameters["foreign"] = "kept"
     name, pool = events.name, ClientPool([metastore.uri])
-    pool.run(
-        lambda client: client.call("alter_table", dbname=name.namespace, tbl_name=name.name, new_tbl=row),
-        idempotent=False,
-    )
+    pool.call_once("alter_table", dbname=name.namespace, tbl_name=name.name, new_tbl=row)
     pool.close()
     before = catalog.pointer(events.name)
     events.append([file_of(tmp_path, "a", ("ERROR", 1))])

@@ -105,7 +105,7 @@ def move(pool: ClientPool, metastore: Any, name: TableName, location: str, **par
         "new_tbl": row.table,
         "environment_context": None,
     }
-    pool.run(lambda client: client.call("alter_table_with_environment_context", **arguments), idempotent=False)
+    pool.call_once("alter_table_with_environment_context", **arguments)
     assert pointer.load(name).location == location
 
 
@@ -121,7 +121,7 @@ def test_a_table_that_another_writer_moved_to_anothers_folder_takes_no_file_alon
 def drop(pool: ClientPool, name: TableName) -> None:
     """Remove a row, as other programs do."""
     arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
-    pool.run(lambda client: client.call("drop_table", **arguments), idempotent=False)
+    pool.call_once("drop_table", **arguments)
 
 
 class HiveTable:

@@ -13,7 +13,7 @@ from iceberg_hms.coordinator.ports import LOCK_MARK
 from iceberg_hms.errors import CommitStateUnknown, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.testing.faults.script import CUT_BEFORE_SEND, FREEZE, FREEZE_REPLY, PASS
 from iceberg_hms.testing.faults.stream import StreamProxy
 from iceberg_hms.zookeeper.session import SessionState

@@ -19,7 +19,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
 from iceberg_hms.errors import CommitConflict, LockNotAcquired, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
+from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, alter_arguments
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
@@ -32,7 +32,6 @@ from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
-ALTER = "alter_table_with_environment_context"
 #: What a writer may take to commit over a dead one's lock, which announces a lease of 15 s.
 SECONDS = 30.0
 
@@ -127,8 +126,7 @@ def test_the_probe_is_refused_before_anything_else_and_changes_nothing(
         row.partitionKeys = [FieldSchema(name="probe", type="string")] if partition else []
         row.parameters = {**base.parameters, "metadata_location": "file:/m1"}
         with pytest.raises(ServerFault) as caught:
-            client.call(ALTER, dbname=name.namespace, tbl_name=name.name, new_tbl=row,
-                        environment_context=alter_environment(expected))  # fmt: skip
+            client.call(ALTER, **alter_arguments(name, row, expected))
         return caught.value.fault
 
     for schema in (metadata, wrong_columns):
@@ -164,7 +162,7 @@ def test_a_swap_that_requires_cas_leaves_no_scratch_row(metastore: Any, pool: Cl
     base = pointer.load(name)
     assert pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True) == Swapped()
     assert isinstance(pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True), Refused)
-    assert pool.run(lambda client: client.call("get_all_tables", db_name=namespace), idempotent=True) == ["t"]
+    assert pool.ask("get_all_tables", db_name=namespace) == ["t"]
     folder = Path(metastore.warehouse.removeprefix("file:")) / f"{namespace}.db"
     assert [path.name for path in folder.glob("iceberg_hms_probe*")] == []
 

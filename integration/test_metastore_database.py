@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.errors import CommitStateUnknown, LockUnavailable
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.testing.faults.script import FREEZE, PASS, ScriptedFault
 from integration.engines.postgresql import PostgreSQL, postgresql
 from integration.faults import ALTER, LIMIT, Scene, Timing, in_background, until

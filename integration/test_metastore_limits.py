@@ -65,7 +65,7 @@ def at_once(catalog: Any, namespace: str) -> Iterator[None]:
 
 def row_of(pool: ClientPool, name: Any) -> Any:
     request = GetTableRequest(dbName=name.namespace, tblName=name.name)
-    return pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
+    return pool.ask("get_table_req", req=request).table
 
 
 def schema(*fields: dict[str, Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_doctor_reports_what_this_metastore_can_do(metastore: Any, stock_metasto
     assert found.disallow_incompatible_col_type_changes is False
     assert found.problems == ()
     pool = ClientPool([metastore.uri])
-    left = pool.run(lambda client: client.call("get_all_tables", db_name="default"), idempotent=True)
+    left = pool.ask("get_all_tables", db_name="default")
     assert [name for name in left if name.startswith("iceberg_hms_probe")] == []
     pool.close()
     assert probe(stock_metastore.uri, settings_for(stock_metastore)).disallow_incompatible_col_type_changes is True

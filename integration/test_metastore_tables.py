@@ -31,15 +31,12 @@ def namespaces(pool: ClientPool) -> HmsNamespaces:
 
 
 def alter(pool: ClientPool, name: TableName, row: Any) -> None:
-    pool.run(
-        lambda client: client.call(
-            "alter_table_with_environment_context",
-            dbname=name.namespace,
-            tbl_name=name.name,
-            new_tbl=row,
-            environment_context=EnvironmentContext(properties={}),
-        ),
-        idempotent=False,
+    pool.call_once(
+        "alter_table_with_environment_context",
+        dbname=name.namespace,
+        tbl_name=name.name,
+        new_tbl=row,
+        environment_context=EnvironmentContext(properties={}),
     )
 
 

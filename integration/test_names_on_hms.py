@@ -22,7 +22,7 @@ def test_spellings_that_the_metastore_trims_name_no_table(http: httpx.Client, po
     tables = f"/v1/namespaces/{namespace}/tables"
     assert http.post(tables, json={"name": "t", "schema": SCHEMA}).status_code == 200
     request = GetTableRequest(dbName=f"{namespace}\n", tblName="t\0 ")
-    row = pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
+    row = pool.ask("get_table_req", req=request).table
     assert (row.dbName, row.tableName) == (namespace, "t"), "the metastore trims, or this test shows nothing"
     for spelling in SPELLINGS:
         for path in (f"{tables}/{spelling.format('t')}", f"/v1/namespaces/{spelling.format(namespace)}/tables/t"):
@@ -48,5 +48,5 @@ def test_letters_that_fold_or_look_alike_reach_a_row_under_its_own_name_alone(
     changed = [name for name in "kist" if "a" in http.get(f"{tables}/{name}").json()["metadata"]["properties"]]
     # The Kelvin sign is a k, to Java as to us: it is folded before the lock is taken.
     assert (status, changed) == ((200, ["k"]) if letter == "\u212a" else (404, []))
-    held: Any = pool.run(lambda client: client.call("show_locks", rqst=ShowLocksRequest()), idempotent=True).locks or []
+    held: Any = pool.ask("show_locks", rqst=ShowLocksRequest()).locks or []
     assert [lock for lock in held if lock.dbname == namespace] == []

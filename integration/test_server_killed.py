@@ -27,7 +27,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY, Action
 from iceberg_hms.testing.history import check_table

@@ -194,7 +194,7 @@ def test_a_hive_view_is_left_alone(spark: Any, java: Any, catalog: Catalog, name
     pool = ClientPool([metastore.uri])
     try:
         row = view_row_of_hive(namespace)
-        pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
+        pool.call_once("create_table", tbl=row)
     finally:
         pool.close()
     view = f"{namespace}.hive_view"

@@ -134,7 +134,7 @@ BAD: dict[str, dict[str, str]] = {
     },
     "metastore-rooms": {
         "metastore/connection/pool.py": "from iceberg_hms.metastore.compare_and_swap import proofs",
-        "metastore/compare_and_swap/alter.py": "from iceberg_hms.metastore.tables import parameters",
+        "metastore/compare_and_swap/row_write.py": "from iceberg_hms.metastore.tables import parameters",
         "metastore/tables/table_names.py": "from iceberg_hms.metastore.locks import lease",
         "metastore/locks/lock_table.py": "from iceberg_hms.metastore import capabilities",
     },

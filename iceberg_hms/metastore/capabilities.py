@@ -8,7 +8,7 @@ ordinary commit with success. Only a swap with a wrong expected value tells them
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
@@ -94,9 +94,6 @@ class _Probe:
     def _config_value(self, name: str) -> str | None:
         return self._pool.run(lambda client: config_value(client, name), idempotent=True)
 
-    def _call(self, method: str, /, **arguments: Any) -> Any:
-        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=False)
-
     def _lock_works(self) -> bool:
         entries = LockEntries(self._pool, self._settings.user)
         sent = self._clock.monotonic()
@@ -118,8 +115,8 @@ class _Probe:
     def _transactions_work(self) -> bool:
         request = OpenTxnRequest(num_txns=1, user=self._settings.user, hostname="iceberg-hms", agentInfo="probe")
         try:
-            transaction = self._call("open_txns", rqst=request).txn_ids[0]
-            self._call("abort_txn", rqst=AbortTxnRequest(txnid=transaction))
+            transaction = self._pool.call_once("open_txns", rqst=request).txn_ids[0]
+            self._pool.call_once("abort_txn", rqst=AbortTxnRequest(txnid=transaction))
         except MetastoreError as error:
             self._problems.append(f"There are no transaction tables: {reason_of(error)}")
             return False

@@ -97,7 +97,7 @@ def hive_rows(metastore: LocalMetastore, places: Mapping[str, Place], folder: Pa
     pool = ClientPool([metastore.uri])
 
     def call(method: str, **arguments: str) -> Any:
-        return pool.run(lambda client: client.call(method, **arguments), idempotent=True)
+        return pool.ask(method, **arguments)
 
     try:
         there = call("get_all_databases")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockNotAcquired, MetastoreError
-from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
+from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, alter_arguments
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.thrift_types import (
     CheckLockRequest,
@@ -49,13 +49,8 @@ class ForeignMetastore:
         before = row.parameters[METADATA_LOCATION]
         new = copied(row)
         new.parameters.update({METADATA_LOCATION: location, PREVIOUS_METADATA_LOCATION: before})
-        self._call(
-            "alter_table_with_environment_context",
-            dbname=name.namespace,
-            tbl_name=name.name,
-            new_tbl=new,
-            environment_context=alter_environment(None if blindly else (METADATA_LOCATION, before)),
-        )
+        expected = None if blindly else (METADATA_LOCATION, before)
+        self._call(ALTER, **alter_arguments(name, new, expected))
 
     @contextmanager
     def locked(self, name: TableName, wait_seconds: float) -> Iterator[None]:

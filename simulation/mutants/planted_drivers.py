@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_ALTER = "metastore/compare_and_swap/alter.py"
 _CLIENT = "metastore/connection/client.py"
 _FAULTS = "metastore/connection/faults.py"
 _SWAP = "metastore/compare_and_swap/swap.py"
@@ -13,7 +12,7 @@ _LOCK_ATTEMPT = "metastore/locks/lock_attempt.py"
 _POOL = "metastore/connection/pool.py"
 _REAPER = "metastore/locks/dead_lock_reaper.py"
 _CLEANUP = "metastore/locks/lost_lock_cleanup.py"
-_ROWS = "metastore/tables/rows.py"
+_WRITE = "metastore/compare_and_swap/row_write.py"
 
 DRIVERS: tuple[Mutant, ...] = (
     Mutant(
@@ -54,7 +53,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "take-an-unknown-server-for-atomic",
         "a server's compare-and-swap is proved, not presumed",
         _SWAP,
-        "_SUPPORT_BY_FAULT.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)",
+        "_SUPPORT_BY_FAULT.get(fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)",
         "CompareAndSwap.ATOMIC",
         scenario="sleepers",
     ),
@@ -79,33 +78,37 @@ DRIVERS: tuple[Mutant, ...] = (
     Mutant(
         "take-an-unanswered-swap-for-unsent",
         "a swap without an answer may have been made",
-        _ALTER,
-        "        return Unanswered(MetastoreUnavailable(error.message), atomic, waited)\n",
-        "        raise MetastoreUnavailable(error.message) from error\n",
+        _WRITE,
+        "        waited = clock.monotonic() - sent\n",
+        "        if method == ALTER:\n"
+        "            raise MetastoreUnavailable(error.message) from error\n"
+        "        waited = clock.monotonic() - sent\n",
         scenario="ignored",
     ),
     Mutant(
         "take-an-unanswered-drop-for-unsent",
         "a creation or a drop without an answer may have been made",
-        _ROWS,
-        "                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)\n",
-        "                raise MetastoreUnavailable(error.message) from error\n",
+        _WRITE,
+        "        waited = clock.monotonic() - sent\n",
+        "        if method != ALTER:\n"
+        "            raise MetastoreUnavailable(error.message) from error\n"
+        "        waited = clock.monotonic() - sent\n",
         scenario="operations-network",
     ),
     Mutant(
         "take-an-in-doubt-creation-for-failed",
         "a creation that the metastore may make later is unknown",
-        _ROWS,
-        "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)\n",
-        "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault)\n",
+        _WRITE,
+        "in_doubt=not fault.final)\n",
+        "in_doubt=not fault.final and method == ALTER)\n",
         scenario="doubtful-operations",
     ),
     Mutant(
         "repeat-every-unanswered-call",
         "only idempotent calls are repeated when their answer is lost",
         _POOL,
-        "            if not idempotent or (isinstance(error, ServerFault) and",
-        "            if (isinstance(error, ServerFault) and",
+        "                if not idempotent or (isinstance(error, ServerFault) and",
+        "                if (isinstance(error, ServerFault) and",
         scenario="lost-locks",
     ),
     Mutant(

@@ -117,7 +117,7 @@ class OnHms:
         return iceberg_hms.connect(self._uri, self._warehouse, storage_fsync=False, **settings)
 
     def _call(self, method: str, **arguments: Any) -> Any:
-        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=False)
+        return self._pool.call_once(method, **arguments)
 
     def rows(self, namespace: str, wanted: Callable[[str], bool]) -> dict[str, Any]:
         names = [name for name in self._call("get_all_tables", db_name=namespace) if wanted(name)]

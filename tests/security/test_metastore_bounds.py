@@ -274,7 +274,7 @@ def test_the_pool_says_which_setting_a_large_reply_needs() -> None:
     with listening(saying(names + b"\x00")) as uri:
         pool = ClientPool([uri], socket_timeout_ms=60_000, max_reply_bytes=MIB)
         with pytest.raises(MetastoreUnavailable, match=r"larger than 1048576 bytes.*metastore\.max-reply-bytes"):
-            pool.run(lambda client: client.call("get_all_databases"), idempotent=True)
+            pool.ask("get_all_databases")
         pool.close()
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY, PROBE_VALUE, alter_environment
+from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, PROBE_KEY, PROBE_VALUE, alter_arguments
 from iceberg_hms.metastore.compare_and_swap.scratch_row import FIRST_VALUE, VALUE_KEY, Call, Ids, ScratchRows
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.faults import Fault, NotSent, ServerFault, reason_of
@@ -56,11 +56,7 @@ def prove_server(pool: ClientPool, namespace: str, ids: Ids) -> CasProof:
     """`prove_cas` through a pool that has one server. A scratch row that was left is tried once more. Raises no
     MetastoreError."""
     rows = ScratchRows(pool, ids)
-
-    def call(method: str, /, **arguments: Any) -> Any:
-        return pool.run(lambda client: client.call(method, **arguments), idempotent=False)
-
-    proof = prove_cas(rows, call, namespace)
+    proof = prove_cas(rows, pool.call_once, namespace)
     rows.drop_left()
     return proof
 
@@ -116,13 +112,7 @@ def _alter(
     row = call("get_table_req", req=GetTableRequest(dbName=name.namespace, tblName=name.name)).table
     row.parameters = {**(row.parameters or {}), **parameters}
     try:
-        call(
-            "alter_table_with_environment_context",
-            dbname=name.namespace,
-            tbl_name=name.name,
-            new_tbl=row,
-            environment_context=alter_environment(expected),
-        )
+        call(ALTER, **alter_arguments(name, row, expected))
     except ServerFault as fault:
         return fault
     return None

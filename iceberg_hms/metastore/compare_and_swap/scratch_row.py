@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.metastore.compare_and_swap.alter import VIRTUAL_VIEW
+from iceberg_hms.metastore.compare_and_swap.row_write import VIRTUAL_VIEW
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
@@ -86,7 +86,7 @@ class ScratchRows:
             left, self._left = self._left, []
         for name in left:
             try:
-                self._pool.run(lambda client, name=name: _drop(client.call, name), idempotent=True)  # type: ignore[misc]
+                _drop(self._pool.ask, name)
             except MetastoreError as error:
                 logger.warning("The scratch view %s could not be dropped: %s", name, error.message)
                 self._remember(name)

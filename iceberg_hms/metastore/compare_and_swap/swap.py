@@ -23,19 +23,24 @@ from __future__ import annotations
 import copy
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
-from iceberg_hms.metastore.compare_and_swap.alter import (
+from iceberg_hms.metastore.compare_and_swap.proofs import WriteProof, prove_cas, prove_writes
+from iceberg_hms.metastore.compare_and_swap.row_write import (
+    ALTER,
     METADATA_LOCATION,
     PROBE_KEY,
     PROBE_VALUE,
     VIRTUAL_VIEW,
-    send_alter,
+    LateWrite,
+    alter_arguments,
+    fault_of,
+    write_row,
 )
-from iceberg_hms.metastore.compare_and_swap.proofs import WriteProof, prove_cas, prove_writes
 from iceberg_hms.metastore.compare_and_swap.scratch_row import ScratchRows
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -73,9 +78,8 @@ class SwapSender:
         """
         lost_probes: list[NotSent] = []
         try:
-            return self._pool.run(
-                lambda client: self._alter_on(client, base, table, require_cas, lost_probes), idempotent=False
-            )
+            alter = partial(self._alter_on, base=base, table=table, require_cas=require_cas, lost_probes=lost_probes)
+            return self._pool.run(alter, idempotent=False)
         except NotSent as error:
             if not lost_probes:
                 raise
@@ -97,40 +101,30 @@ class SwapSender:
         return proof.works
 
     def _alter_on(
-        self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool, lost_probes: list[NotSent]
+        self, client: MetastoreClient, *, base: Pointer, table: Any, require_cas: bool, lost_probes: list[NotSent]
     ) -> SwapAnswer:
         """One alter on one connection. Raises NotSent only if every alter that it sent changes nothing, or was refused,
         so that the whole may be repeated on another connection."""
         namespace = base.name.namespace
-        is_view = table.tableType == VIRTUAL_VIEW
-        if self._is_unknown(client, namespace) and (is_view or self._is_broken_elsewhere(client, namespace)):
-            # A server that ignores expected values would carry out the probe of a view. Where compare-and-swap is
-            # broken, a swap would probably meet the same error here, and its outcome would have to be checked.
-            self._prove_on_scratch_row(client, namespace)
-        if self._is_unknown(client, namespace) and not is_view:
-            answer = self._probe(client, base, table, lost_probes)
-            if isinstance(answer, Swapped) or self._is_unknown(client, namespace):
-                return answer
+        if (answer := self._prove(client, base, table, lost_probes)) is not None:
+            return answer
         support = client.cas_support.of(namespace)
         if require_cas and support is not CompareAndSwap.ATOMIC:
             # The next lock must not promise that every swap under it is atomic.
             self._pool.cas_support.learn(client.uri, namespace, support)
             raise _unproven(client, support)
         if support is CompareAndSwap.BROKEN:
-            return send_alter(client, self._clock, base, table, None)
-        return self._swap(client, base, table, require_cas)
-
-    def _swap(self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool) -> SwapAnswer:
-        """The true alter, with the table's metadata location as its expected value."""
-        namespace = base.name.namespace
+            arguments = alter_arguments(base.name, table, None)
+            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, **arguments)
         renames = (table.dbName, table.tableName) != (base.table.dbName, base.table.tableName)
-        atomic = client.cas_support.of(namespace) is CompareAndSwap.ATOMIC and not renames
+        atomic = support is CompareAndSwap.ATOMIC and not renames
         atomic = atomic and not self._pool.cas_support.may_overwrite(namespace)
-        expected = (METADATA_LOCATION, base.metadata_location)
-        answer = send_alter(client, self._clock, base, table, expected, atomic=atomic)
+        late = LateWrite.REFUSED if atomic else LateWrite.OVERWRITES
+        arguments = alter_arguments(base.name, table, (METADATA_LOCATION, base.metadata_location))
+        answer = write_row(client, self._clock, ALTER, late, **arguments)
         if isinstance(answer, Swapped):
             self._record_swap(client, namespace)
-        if _fault_of(answer) is not Fault.SWAP_BROKEN or client.cas_support.has_swapped(namespace):
+        if fault_of(answer) is not Fault.SWAP_BROKEN or client.cas_support.has_swapped(namespace):
             # A server that has swapped before can do it: its database had a bad moment.
             return answer
         self._prove_on_scratch_row(client, namespace)
@@ -141,14 +135,31 @@ class SwapSender:
             raise _unproven(client, CompareAndSwap.BROKEN)
         return self._alter_without_keys(client, base, table, _as_final(answer))
 
+    def _prove(
+        self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]
+    ) -> SwapAnswer | None:
+        """Learn what the server makes of compare-and-swap, if this connection does not know it. Returns the answer to
+        the probe if that proves nothing, or carried out the alter. Raises NotSent as `_probe`."""
+        namespace = base.name.namespace
+        is_view = table.tableType == VIRTUAL_VIEW
+        if self._is_unknown(client, namespace) and (is_view or self._is_broken_elsewhere(client, namespace)):
+            # A server that ignores expected values would carry out the probe of a view. Where compare-and-swap is
+            # broken, a swap would probably meet the same error here, and its outcome would have to be checked.
+            self._prove_on_scratch_row(client, namespace)
+        if self._is_unknown(client, namespace) and not is_view:
+            answer = self._probe(client, base, table, lost_probes)
+            if isinstance(answer, Swapped) or self._is_unknown(client, namespace):
+                return answer
+        return None
+
     def _probe(self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]) -> SwapAnswer:
         """Send the probe, learn from the server's answer, and return it. Without an answer NotSent is raised, and added
         to `lost_probes`."""
         impossible = copy.copy(table)
         # More keys than the table has, whatever it has.
         impossible.partitionKeys = [*(table.partitionKeys or []), FieldSchema(name="iceberg_hms_probe", type="string")]
-        expected = (_probe_key(base, table), PROBE_VALUE)
-        answer = send_alter(client, self._clock, base, impossible, expected, can_succeed=False)
+        arguments = alter_arguments(base.name, impossible, (_probe_key(base, table), PROBE_VALUE))
+        answer = write_row(client, self._clock, ALTER, LateWrite.HARMLESS, **arguments)
         if isinstance(answer, Unanswered):
             lost_probes.append(NotSent(str(answer.error)))
             raise lost_probes[-1]
@@ -156,7 +167,7 @@ class SwapSender:
         if isinstance(answer, Swapped):
             support = CompareAndSwap.IGNORED
         else:
-            support = _SUPPORT_BY_FAULT.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)
+            support = _SUPPORT_BY_FAULT.get(fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)
         client.cas_support.learn(namespace, support)
         if support is not CompareAndSwap.ATOMIC:
             # ATOMIC is only what the server's code can do so far; the swap shows that its database can do it too.
@@ -205,7 +216,8 @@ class SwapSender:
         if (row.parameters or {}).get(METADATA_LOCATION) != base.metadata_location:
             return Refused(True, refusal.error) if isinstance(refusal, Refused) else refusal
         try:
-            return send_alter(client, self._clock, base, table, None)
+            arguments = alter_arguments(name, table, None)
+            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, **arguments)
         except LockLost as error:
             # The caller must check the row: a first alter was sent, and its error is not proof enough.
             return Refused(True, error)
@@ -220,10 +232,6 @@ def _unproven(client: MetastoreClient, support: CompareAndSwap) -> CompareAndSwa
 def _as_final(answer: SwapAnswer) -> SwapAnswer:
     """The same answer, where nothing was sent that can still succeed."""
     return replace(answer, in_doubt=False) if isinstance(answer, Refused) else answer
-
-
-def _fault_of(answer: SwapAnswer) -> Fault | None:
-    return answer.error.fault if isinstance(answer, Refused) and isinstance(answer.error, ServerFault) else None
 
 
 def _probe_key(base: Pointer, table: Any) -> str:

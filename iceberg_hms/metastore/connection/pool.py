@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
@@ -123,6 +123,14 @@ class ClientPool:
             user=settings.user,
         )
 
+    def ask(self, method: str, /, **arguments: Any) -> Any:
+        """`run` for one idempotent call, with the arguments and the result of `MetastoreClient.call`."""
+        return self.run(lambda client: client.call(method, **arguments), idempotent=True)
+
+    def call_once(self, method: str, /, **arguments: Any) -> Any:
+        """The same for a call that is not idempotent."""
+        return self.run(lambda client: client.call(method, **arguments), idempotent=False)
+
     def run_with_location(self, function: Callable[[MetastoreClient], Result]) -> Result:
         """`run`, not idempotent, for a call in which the metastore itself opens a location that a client named. A file
         system that does not answer holds such calls for minutes, so they get half of the connections."""
@@ -165,28 +173,25 @@ class ClientPool:
             raise _Busy(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
         place = _Place(self._places)
         try:
-            return self._run(function, idempotent, place)
+            client = self._take()
+            try:
+                return self._use(client, function, place)
+            except NotSent as error:
+                logger.debug("%s; trying again on a fresh connection", error.message)
+            except (NoAnswer, ServerFault) as error:
+                if not idempotent or (isinstance(error, ServerFault) and error.fault is not Fault.INTERNAL):
+                    raise
+                logger.debug("%s; asking again on a fresh connection", error.message)
+            self._drop_idle()
+            client = self._connect()
+            try:
+                return self._use(client, function, place)
+            except NoAnswer as error:
+                if not idempotent:
+                    raise
+                raise MetastoreUnavailable(error.message, next_step=error.next_step or None) from error
         finally:
             place.release()
-
-    def _run(self, function: Callable[[MetastoreClient], Result], idempotent: bool, place: _Place) -> Result:
-        client = self._take()
-        try:
-            return self._use(client, function, place)
-        except NotSent as error:
-            logger.debug("%s; trying again on a fresh connection", error.message)
-        except (NoAnswer, ServerFault) as error:
-            if not idempotent or (isinstance(error, ServerFault) and error.fault is not Fault.INTERNAL):
-                raise
-            logger.debug("%s; asking again on a fresh connection", error.message)
-        self._drop_idle()
-        client = self._connect()
-        try:
-            return self._use(client, function, place)
-        except NoAnswer as error:
-            if not idempotent:
-                raise
-            raise MetastoreUnavailable(error.message, next_step=error.next_step or None) from error
 
     def _use(self, client: MetastoreClient, function: Callable[[MetastoreClient], Result], place: _Place) -> Result:
         client.on_overdue = place.overdue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +73,7 @@ class LockEntries:
             operationType=DataOperationType.NO_TXN,
         )
         request = LockRequest(component=[component], user=self._user, hostname=self._host, agentInfo=agent_info)
-        answer = self._pool.run(lambda client: self._call(client, "lock", rqst=request), idempotent=False)
+        answer = self._pool.run(self._with_lease("lock", rqst=request), idempotent=False)
         return self._own(answer.lockid, answer.state, agent_info)
 
     @contextmanager
@@ -88,13 +88,13 @@ class LockEntries:
     def check(self, entry: LockEntry) -> LockEntry:
         """The entry as it is now; the server also counts this as a heartbeat. Fault NO_SUCH_LOCK when it is gone."""
         request = CheckLockRequest(lockid=entry.lock_id)
-        answer = self._pool.run(lambda client: self._call(client, "check_lock", rqst=request), idempotent=True)
+        answer = self._pool.run(self._with_lease("check_lock", rqst=request), idempotent=True)
         return self._own(answer.lockid, answer.state, entry.agent_info)
 
     def renew(self, entry: LockEntry) -> None:
         """A heartbeat. Fault NO_SUCH_LOCK when the entry is gone."""
         request = HeartbeatRequest(lockid=entry.lock_id)
-        self._pool.run_for_held_lock(lambda client: self._call(client, "heartbeat", ids=request))
+        self._pool.run_for_held_lock(self._with_lease("heartbeat", ids=request))
 
     def remove(self, entry: LockEntry) -> None:
         """Unlock. Succeeds too when the entry is gone already."""
@@ -104,7 +104,7 @@ class LockEntries:
     def of(self, name: TableName) -> list[LockEntry]:
         """All entries of a table, in the order of their ids."""
         request = ShowLocksRequest(dbname=name.namespace, tablename=name.name, isExtended=False)
-        answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
+        answer = self._pool.ask("show_locks", rqst=request)
         found = [
             LockEntry(
                 element.lockid,
@@ -126,7 +126,12 @@ class LockEntries:
     def _own(self, lock_id: int, state: int, agent_info: str) -> LockEntry:
         return LockEntry(lock_id, state == LockState.ACQUIRED, agent_info, self._user, self._host)
 
-    def _call(self, client: MetastoreClient, method: str, **arguments: Any) -> Any:
-        if self._leases is not None:
-            self._leases.ask(client)
-        return client.call(method, **arguments)
+    def _with_lease(self, method: str, **arguments: Any) -> Callable[[MetastoreClient], Any]:
+        """A call that asks its server for the lease first."""
+
+        def call(client: MetastoreClient) -> Any:
+            if self._leases is not None:
+                self._leases.ask(client)
+            return client.call(method, **arguments)
+
+        return call

@@ -63,13 +63,13 @@ class LockTable:
         request = ShowLocksRequest(isExtended=False)
         if name is not None:
             request.dbname, request.tablename = name.namespace, name.name
-        answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
+        answer = self._pool.ask("show_locks", rqst=request)
         rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
         return self._with_seems_dead(rows)
 
     def remove(self, lock_id: int) -> None:
         """Unlock; harmless when the lock is gone. The server refuses a transaction's lock, which ends with it."""
-        self._pool.run(lambda client: client.call("unlock", rqst=UnlockRequest(lockid=lock_id)), idempotent=True)
+        self._pool.ask("unlock", rqst=UnlockRequest(lockid=lock_id))
 
     def _with_seems_dead(self, rows: Sequence[LockTableRow]) -> list[LockTableRow]:
         lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.hive_ports import HiveTable
@@ -42,12 +42,12 @@ class HmsHiveTables:
         """As the port says."""
         deadline = self._clock.monotonic() + timeout_seconds
         arguments = {"db_name": table.name.namespace, "tbl_name": table.name.name}
-        names = self._ask("get_partition_names", **arguments, max_parts=-1)
+        names = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
         for start in range(0, len(names), _PARTITIONS_PER_CALL):
             if self._clock.monotonic() > deadline:
                 raise MetastoreUnavailable(f"{table.name} has too many partitions to read them in time", next_step="")
             some = names[start : start + _PARTITIONS_PER_CALL]
-            for partition in self._ask("get_partitions_by_names", **arguments, names=some):
+            for partition in self._pool.ask("get_partitions_by_names", **arguments, names=some):
                 if partition.sd is not None and partition.sd.location:
                     yield partition.sd.location
 
@@ -60,6 +60,3 @@ class HmsHiveTables:
     def drop(self, table: HiveTable) -> SwapAnswer:
         """As the port says."""
         return self._rows.drop(table.name)
-
-    def _ask(self, method: str, **arguments: Any) -> Any:
-        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)

@@ -56,7 +56,7 @@ class HmsNamespaces:
 
     def list(self) -> list[str]:
         """Names of all databases, sorted."""
-        return sorted(self._pool.run(lambda client: client.call("get_all_databases"), idempotent=True))
+        return sorted(self._pool.ask("get_all_databases"))
 
     def exists(self, namespace: str) -> bool:
         """Whether the database is there."""
@@ -151,7 +151,7 @@ class HmsNamespaces:
 
     def _load(self, namespace: str) -> Any:
         try:
-            database = self._pool.run(lambda client: client.call("get_database", name=namespace), idempotent=True)
+            database = self._pool.ask("get_database", name=namespace)
         except ServerFault as fault:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None

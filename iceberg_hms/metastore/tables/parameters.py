@@ -20,9 +20,9 @@ from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.views.view_metadata import ViewMetadata
-from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
-from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
-from iceberg_hms.metastore.compare_and_swap.alter import VIRTUAL_VIEW as VIRTUAL_VIEW
+from iceberg_hms.metastore.compare_and_swap.row_write import DO_NOT_UPDATE_STATS
+from iceberg_hms.metastore.compare_and_swap.row_write import METADATA_LOCATION as METADATA_LOCATION
+from iceberg_hms.metastore.compare_and_swap.row_write import VIRTUAL_VIEW as VIRTUAL_VIEW
 from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX, VALUE_MAX, fits, is_key
 from iceberg_hms.metastore.tables.view_text import set_spark_parameters
 

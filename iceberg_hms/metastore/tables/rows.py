@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.coordinator.lease_check import require_fresh_locks
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,
@@ -26,9 +25,9 @@ from iceberg_hms.errors import (
     NotFound,
 )
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.metastore.compare_and_swap.row_write import LateWrite, fault_of, write_row
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
-from iceberg_hms.metastore.connection.client import MetastoreClient
-from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.storable import (
     COMMENT_MAX,
@@ -74,7 +73,7 @@ class HmsRows:
         the metastore's database."""
         request = GetTableRequest(dbName=name.namespace, tblName=name.name)
         try:
-            table = self._pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
+            table = self._pool.ask("get_table_req", req=request).table
         except ServerFault as fault:
             if fault.fault is Fault.NO_SUCH_OBJECT:
                 raise self._missing(name) from None
@@ -123,7 +122,9 @@ class HmsRows:
 
     def create(self, name: TableName, table: Any) -> SwapAnswer:
         """As `TablePointer.create`."""
-        answer = self._send("create_table", tbl=table)
+        answer = self._pool.run_with_location(
+            lambda client: write_row(client, self._clock, "create_table", LateWrite.HARMLESS, tbl=table)
+        )
         if not isinstance(answer, Refused):
             return answer
         match fault_of(answer):
@@ -161,13 +162,17 @@ class HmsRows:
     def drop(self, name: TableName) -> SwapAnswer:
         """As `TablePointer.drop`."""
         arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
-        # A drop that is carried out late removes what has the name by then, on any server.
-        return self._gone(self._send("drop_table", patiently=True, **arguments), name)
+        # Carried out late it removes what has the name by then, on any server.
+        late = LateWrite.OVERWRITES
+        answer = self._pool.run(
+            lambda client: write_row(client, self._clock, "drop_table", late, **arguments), idempotent=False
+        )
+        return self._gone(answer, name)
 
     def check_namespace(self, namespace: str) -> None:
         """Raises NoSuchNamespace."""
         try:
-            self._pool.run(lambda client: client.call("get_database", name=namespace), idempotent=True)
+            self._pool.ask("get_database", name=namespace)
         except ServerFault as fault:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None
@@ -194,30 +199,6 @@ class HmsRows:
             logger.info("Whether the database %s exists is unknown: %s", namespace, error.message)
         return False
 
-    def _send(self, method: str, *, patiently: bool = False, **arguments: Any) -> SwapAnswer:
-        """A call that changes a row, once. patiently: only the lock protects the table; raises LockLost then."""
-
-        def send(client: MetastoreClient) -> SwapAnswer:
-            call = client.call
-            if patiently:
-                require_fresh_locks()
-                call = client.call_patiently
-            sent = self._clock.monotonic()
-            try:
-                call(method, **arguments)
-            except ServerFault as fault:
-                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
-            except NoAnswer as error:
-                if error.is_over and patiently:
-                    return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
-                waited = self._clock.monotonic() - sent
-                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)
-            return Swapped()
-
-        if method == "create_table":
-            return self._pool.run_with_location(send)
-        return self._pool.run(send, idempotent=False)
-
     def _gone(self, answer: SwapAnswer, name: TableName) -> SwapAnswer:
         """A row that is gone is a conflict: another writer dropped or renamed it."""
         if isinstance(answer, Refused) and isinstance(answer.error, NoSuchTable):
@@ -225,17 +206,8 @@ class HmsRows:
         return Refused(True, self._missing(name)) if fault_of(answer) is Fault.NO_SUCH_OBJECT else answer
 
 
-def fault_of(answer: SwapAnswer) -> Fault | None:
-    """What the server said, if it refused."""
-    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
-        return answer.error.fault
-    return None
-
-
 def _detail_of(answer: SwapAnswer) -> str:
-    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
-        return answer.error.detail
-    return ""
+    return answer.error.detail if isinstance(answer, Refused) and isinstance(answer.error, ServerFault) else ""
 
 
 def kind_of(table: Any) -> str:

@@ -64,7 +64,7 @@ class TableNames:
 
     def databases(self) -> list[str]:
         """Names of all databases, sorted."""
-        return sorted(self._names("get_all_databases"))
+        return sorted(self._pool.ask("get_all_databases"))
 
     def database_folders(self, *, seconds: float) -> dict[str, list[str]]:
         """The folders of all databases. Raises MetastoreUnavailable after this time."""
@@ -74,7 +74,7 @@ class TableNames:
             if self._clock.monotonic() > deadline:
                 raise MetastoreUnavailable("There was no time to ask all databases for their folders", next_step="")
             try:
-                database = self._ask("get_database", name=name)
+                database = self._pool.ask("get_database", name=name)
             except ServerFault as fault:
                 if fault.fault not in NO_DATABASE:
                     raise
@@ -104,7 +104,8 @@ class TableNames:
 
     def all_in(self, namespace: str) -> list[str]:
         """Names of all tables and views of a database; none for a database that is not there."""
-        return self._names("get_all_tables", db_name=namespace)
+        names: list[str] = self._pool.ask("get_all_tables", db_name=namespace)
+        return names
 
     def iceberg_in(self, namespace: str) -> list[str]:
         """Names of the Iceberg tables of a database; none, or NoSuchNamespace, for a database that is not there."""
@@ -224,11 +225,13 @@ class TableNames:
             if deadline is not None and self._clock.monotonic() > deadline:
                 raise MetastoreUnavailable(f"{namespace} has too many tables to search them in time", next_step="")
             request = GetTablesRequest(dbName=namespace, tblNames=names[start : start + _ROWS_PER_CALL])
-            yield from self._ask("get_table_objects_by_name_req", req=request).tables
+            yield from self._pool.ask("get_table_objects_by_name_req", req=request).tables
 
     def _filtered(self, namespace: str, words: str) -> list[str]:
         try:
-            names = self._names("get_table_names_by_filter", dbname=namespace, filter=words, max_tables=-1)
+            names: list[str] = self._pool.ask(
+                "get_table_names_by_filter", dbname=namespace, filter=words, max_tables=-1
+            )
         except ServerFault as fault:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None
@@ -245,10 +248,3 @@ class TableNames:
         else:
             logger.info("The metastore did not filter table names (%s); all rows were read instead", fault.detail)
             self._refusal = fault.detail
-
-    def _names(self, method: str, **arguments: Any) -> list[str]:
-        names: list[str] = self._ask(method, **arguments)
-        return names
-
-    def _ask(self, method: str, **arguments: Any) -> Any:
-        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)

@@ -15,6 +15,7 @@ from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableFolder, Tabl
 from iceberg_hms.errors import NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.metastore.compare_and_swap.row_write import fault_of
 from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.name_pages import NamePages
@@ -29,7 +30,7 @@ from iceberg_hms.metastore.tables.parameters import (
     owner_of,
     parameters_for,
 )
-from iceberg_hms.metastore.tables.rows import HmsRows, fault_of, kind_of
+from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
 from iceberg_hms.metastore.tables.table_names import TableNames
 
 logger = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class HmsTablePointer:
         if self._were_refused(base.name, cols):
             cols = old_columns
         answer = self._rows.alter(base, self._with_columns(table, cols, metadata), require_cas=require_cas)
-        if cols == old_columns or not _refused_columns(answer):
+        if cols == old_columns or fault_of(answer) is not Fault.INCOMPATIBLE_COLUMNS:
             return answer
         logger.warning(
             "The metastore refuses the columns of %s because hive.metastore.disallow.incompatible.col.type.changes is "
@@ -187,7 +188,3 @@ def pointer_of(name: TableName, table: Any, *, allow_view: bool = False) -> Poin
     folder = None if table.sd is None else table.sd.location
     previous = parameters.get(PREVIOUS_METADATA_LOCATION)
     return Pointer(name, location, previous, parameters, table, folder or None, is_view)
-
-
-def _refused_columns(answer: SwapAnswer) -> bool:
-    return fault_of(answer) is Fault.INCOMPATIBLE_COLUMNS

@@ -8,7 +8,7 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName, Unanswered
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from tests.metastore.fake_hms import FakeHms
 

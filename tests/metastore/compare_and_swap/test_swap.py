@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName
 from iceberg_hms.errors import CompareAndSwapUnproven, MetastoreUnavailable, NoSuchTable
-from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY, VIRTUAL_VIEW
+from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY, VIRTUAL_VIEW
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.cas_support import BROKEN_SECONDS, CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient

@@ -83,6 +83,16 @@ def test_a_call_that_is_not_idempotent_is_sent_once(server: Running, bad: type[E
         assert pool.run(databases, idempotent=False) == ["db"]
 
 
+def test_a_single_call_is_asked_again_or_sent_once(server: Running) -> None:
+    with pool_of(server) as pool:
+        server.hms.misbehave["get_all_databases"] += [DropAfter(), None, DropAfter()]
+        assert pool.ask("get_all_databases") == ["db"]
+        with pytest.raises(NoAnswer):
+            pool.call_once("get_all_databases")
+        assert pool.call_once("get_all_tables", db_name="db") == []
+    assert server.hms.calls == ["get_all_databases"] * 3 + ["get_all_tables"]
+
+
 def test_connections_that_the_server_closed_are_replaced_before_anything_is_sent(server: Running) -> None:
     with pool_of(server) as pool:
         pool.run(databases, idempotent=False)

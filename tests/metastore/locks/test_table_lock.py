@@ -53,9 +53,7 @@ def test_a_held_lock_is_renewed_and_released_while_the_alters_of_other_tables_ha
         held = lock.acquire(NAME, wait_seconds=1, request="r", use=LockUse.CAS)
         hms.misbehave["get_all_tables"] += hung
         for _ in hung:
-            runtime.spawn(
-                "swap", lambda: pool.run(lambda client: client.call("get_all_tables", db_name="db"), idempotent=True)
-            )
+            runtime.spawn("swap", lambda: pool.ask("get_all_tables", db_name="db"))
         while hms.calls.count("get_all_tables") < len(hung):
             runtime.sleep(0.001)
         held.renew()

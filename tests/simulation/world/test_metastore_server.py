@@ -7,8 +7,8 @@ from thrift.Thrift import TException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
 from iceberg_hms.metastore.compare_and_swap.proofs import prove_cas
+from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, alter_arguments
 from iceberg_hms.metastore.compare_and_swap.scratch_row import ScratchRows
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.faults import Fault, classify
@@ -58,13 +58,8 @@ class Caller:
         return None
 
     def alter(self, location: str, expected: tuple[str, str] | None, to: TableName = T, name: TableName = T) -> Any:
-        return self.fault(
-            "alter_table_with_environment_context",
-            dbname=name.namespace,
-            tbl_name=name.name,
-            new_tbl=iceberg_row(to, {METADATA_LOCATION: location}),
-            environment_context=alter_environment(expected),
-        )
+        row = iceberg_row(to, {METADATA_LOCATION: location})
+        return self.fault(ALTER, **alter_arguments(name, row, expected))
 
     def lock(self) -> Any:
         component = LockComponent(dbname="db", tablename="t")
@@ -177,10 +172,7 @@ def test_the_driver_s_filter_for_iceberg_tables_is_understood() -> None:
     methods: list[str] = []
 
     class Pool:
-        def run(self, function: Any, *, idempotent: bool) -> Any:
-            return function(self)
-
-        def call(self, method: str, /, **arguments: Any) -> Any:
+        def ask(self, method: str, /, **arguments: Any) -> Any:
             methods.append(method)
             return caller.call(method, **arguments)
 

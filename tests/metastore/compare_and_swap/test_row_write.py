@@ -9,24 +9,27 @@ from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, Unanswered
 from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import LockLost
 from iceberg_hms.locking.held_locks import NoLock
-from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
+from iceberg_hms.metastore.compare_and_swap.row_write import alter_arguments
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.pool import ClientPool
-from tests.metastore.compare_and_swap.swaps import ALTER, PROBE, TRUE, is_unanswered, location, moved_to
+from tests.metastore.compare_and_swap.swaps import ALTER, NAME, PROBE, TRUE, is_unanswered, location, moved_to
 from tests.metastore.fake_hms import Late, Running, Silence, pool_of
 from tests.metastore.recording_hms import Recording
 
 
 def test_an_alter_compares_what_it_is_given_and_asks_for_no_statistics() -> None:
-    assert alter_environment(("metadata_location", "m0")).properties == {
+    arguments = alter_arguments(NAME, row := object(), ("metadata_location", "m0"))
+    assert arguments.pop("environment_context").properties == {
         "DO_NOT_UPDATE_STATS": "true",
         "expected_parameter_key": "metadata_location",
         "expected_parameter_value": "m0",
     }
+    assert arguments == {"dbname": "db", "tbl_name": "t", "new_tbl": row}
 
 
 def test_an_alter_without_an_expected_value_compares_nothing() -> None:
-    assert alter_environment(None).properties == {"DO_NOT_UPDATE_STATS": "true"}
+    context = alter_arguments(NAME, object(), None)["environment_context"]
+    assert context.properties == {"DO_NOT_UPDATE_STATS": "true"}
 
 
 @pytest.mark.parametrize("kind", ["checked", "ignored", "broken"])

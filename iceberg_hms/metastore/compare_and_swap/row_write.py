@@ -1,0 +1,80 @@
+"""One write of a table's or view's row: what an alter compares (HIVE-26882), how long to wait for the answer, and what
+the answer means."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any, Final
+
+from iceberg_hms.clock import Clock
+from iceberg_hms.coordinator.lease_check import require_fresh_locks, require_unexpired_locks
+from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
+
+#: The HMS parameter that every swap compares: where the table's current metadata file is.
+METADATA_LOCATION: Final = "metadata_location"
+#: The type of a view's row.
+VIRTUAL_VIEW: Final = "VIRTUAL_VIEW"
+#: In parameters and in an alter's environment: the metastore must not list the table's folder for statistics.
+DO_NOT_UPDATE_STATS: Final = "DO_NOT_UPDATE_STATS"
+
+#: A parameter that no row has, and a value for it: HMS skips the comparison if the expected value is empty.
+PROBE_KEY: Final = "iceberg-hms.probe"
+PROBE_VALUE: Final = "absent"
+
+ALTER: Final = "alter_table_with_environment_context"
+
+
+class LateWrite(Enum):
+    """What happens if the server carries a write out after its caller gave up."""
+
+    #: It writes over no other row: a creation, or a probe.
+    HARMLESS = auto()
+    #: The server compares an expected value atomically, and refuses.
+    REFUSED = auto()
+    #: It may overwrite or remove what others committed meanwhile.
+    OVERWRITES = auto()
+
+
+def alter_arguments(name: TableName, row: Any, expected: tuple[str, str] | None) -> dict[str, Any]:
+    """Of an ALTER that writes `row` over the row with a name, if the latter has a parameter (its key and value) as
+    expected; None compares nothing."""
+    properties = {DO_NOT_UPDATE_STATS: "true"}
+    if expected is not None:
+        properties["expected_parameter_key"], properties["expected_parameter_value"] = expected
+    context = EnvironmentContext(properties=properties)
+    return {"dbname": name.namespace, "tbl_name": name.name, "new_tbl": row, "environment_context": context}
+
+
+def write_row(client: MetastoreClient, clock: Clock, method: str, late: LateWrite, /, **arguments: Any) -> SwapAnswer:
+    """Send one call that writes a row.
+
+    What OVERWRITES is sent only under a fresh lock, and waits for its answer for
+    `metastore.unanswered-swap-timeout-ms`. What is REFUSED is sent under locks that have not expired. Raises NotSent,
+    and LockLost before the call is sent.
+    """
+    call = client.call
+    if late is LateWrite.OVERWRITES:
+        require_fresh_locks()
+        call = client.call_patiently
+    elif late is LateWrite.REFUSED:
+        require_unexpired_locks()
+    sent = clock.monotonic()
+    try:
+        call(method, **arguments)
+    except ServerFault as fault:
+        return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
+    except NoAnswer as error:
+        if error.is_over and late is LateWrite.OVERWRITES:
+            return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
+        waited = clock.monotonic() - sent
+        return Unanswered(MetastoreUnavailable(error.message), late is LateWrite.REFUSED, waited)
+    return Swapped()
+
+
+def fault_of(answer: SwapAnswer) -> Fault | None:
+    """What the server said, if it refused."""
+    return answer.error.fault if isinstance(answer, Refused) and isinstance(answer.error, ServerFault) else None
