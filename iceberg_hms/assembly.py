@@ -26,8 +26,8 @@ from iceberg_hms.metastore import capabilities
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.metastore.locks.lock_table import granted_lock_seconds
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
 from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer

@@ -35,7 +35,7 @@ LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "switch-to-zookeeper-after-one-lease",
         "moving a table to ZooKeeper waits for swaps sent under the metastore's last lock",
-        "metastore/locks/unavailable_lock.py",
+        "metastore/locks/lock_table.py",
         " + settings.unanswered_swap_timeout_ms / 1000",
         "",
         scenario="marking-alone",

@@ -22,8 +22,8 @@ from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import lock_table
+from iceberg_hms.metastore.locks.lock_table import granted_lock_seconds
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock

@@ -12,10 +12,8 @@ from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.locks.dead_lock_reaper import LockWatch
-from iceberg_hms.metastore.locks.lock_api_stall import warn_if_slow
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
-from iceberg_hms.metastore.locks.poll_rate import PollRate
-from iceberg_hms.metastore.locks.queue_position import QueuePosition
+from iceberg_hms.metastore.locks.queue_position import PollRate, QueuePosition
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +26,8 @@ _POLLS_PER_CHECK: Final = 4
 _HEARTBEATS_BETWEEN_POLLS: Final = 2.5
 #: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
 _FAULTS_MAX: Final = 3
+#: An unanswered lock call that took longer is logged with its likely cause.
+_SLOW_SECONDS: Final = 5.0
 
 
 class HmsLockAttempt:
@@ -163,7 +163,7 @@ class HmsLockAttempt:
             if not self.may_have_lost_entries:
                 self._unanswered = None
             return entry
-        warn_if_slow(self._name, self._runtime.now() - began)
+        _warn_if_slow(self._name, self._runtime.now() - began)
         return problem
 
     def _count_fault(self, fault: ServerFault) -> LockUnavailable:
@@ -277,3 +277,20 @@ class _Backoff:
         wait = max(at_least, self._next * (1 - self._runtime.jitter() / 2))
         self._next = min(self._next * self._factor, self._longest)
         self._runtime.sleep(max(0.0, min(wait, at_most)))
+
+
+def _warn_if_slow(name: TableName, unanswered_seconds: float) -> None:
+    """Log the likely cause of a lock call that was not answered for so long.
+
+    A lock call takes a connection to the metastore's database, and on Derby a lock inside the metastore too. With more
+    calls than connections, those that have a connection wait for that lock, and its holder waits for a connection,
+    until it gives up after half a minute and the next one takes its place. Writers cannot end that: with waits of up to
+    a minute before each retry, 24 writers fared as badly as without."""
+    if unanswered_seconds >= _SLOW_SECONDS:
+        logger.warning(
+            "The metastore did not answer a call for the lock of %s for %.0f s. It may have fewer connections to its "
+            "database than lock calls, which then wait for each other: set datanucleus.connectionPool.maxPoolSize (10 "
+            "by default) on the metastore to more than the connections of all writers together",
+            name,
+            unanswered_seconds,
+        )

@@ -1,5 +1,5 @@
-"""The metastore's lock table for operators: everything that is in it, whose holders seem to be dead, and whether lock
-calls work at all.
+"""The metastore's lock table for operators: everything that is in it, whose holders seem to be dead, whether lock calls
+work at all, and for how long a lock may still be swapped under if they do not.
 
 dead_lock_reaper.py may not remove an entry if nothing is known to protect the table from its dead holder's swap. An
 operator may; this module names such entries.
@@ -16,12 +16,14 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError, MetastoreUnavailable
+from iceberg_hms.metastore.compare_and_swap.proofs import prove_server
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.faults import NoAnswer
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
 from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
-from iceberg_hms.metastore.locks.lease import lease_seconds
+from iceberg_hms.metastore.locks.lease import lease_or_default, lease_seconds
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 
 #: How many heartbeats the entry of a process that seems to have ended must have missed.
@@ -112,6 +114,26 @@ def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLO
     if silent is not None and not is_refused:
         raise silent
     return False
+
+
+def granted_lock_seconds(pool: ClientPool, settings: Settings, namespace: str, *, clock: Clock = SYSTEM_CLOCK) -> float:
+    """Seconds until no writer swaps any more under a lock that it got before the lock API broke.
+
+    Such a lock's heartbeats fail, so it covers nothing after one lease; what was sent by then gets
+    `metastore.unanswered-swap-timeout-ms`. 0 where every server of the list proves that it compares and swaps
+    atomically in this database, since it refuses such a swap then. Raises MetastoreUnavailable.
+    """
+    if all(_is_atomic(pool, uri, namespace, clock) for uri in settings.metastore_uris):
+        return 0.0
+    return lease_or_default(pool, settings) + settings.unanswered_swap_timeout_ms / 1000
+
+
+def _is_atomic(pool: ClientPool, uri: str, namespace: str, clock: Clock) -> bool:
+    alone = pool.only(uri)
+    try:
+        return prove_server(alone, namespace, clock).support is CompareAndSwap.ATOMIC
+    finally:
+        alone.close()
 
 
 def _row(element: Any) -> LockTableRow:

@@ -32,7 +32,7 @@ from iceberg_hms.metastore.locks.lease import ServerLeases
 from iceberg_hms.metastore.locks.lock_attempt import HmsLockAttempt
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.lost_lock_cleanup import POLL_INTERVAL_SECONDS, LostLockCleanup
-from iceberg_hms.metastore.locks.poll_rate import PollRate
+from iceberg_hms.metastore.locks.queue_position import PollRate
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import fault_of
 from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.tables.name_pages import NamePages
 from iceberg_hms.metastore.tables.parameters import (
     EXTERNAL_TABLE,
     METADATA_LOCATION,
@@ -31,7 +30,7 @@ from iceberg_hms.metastore.tables.parameters import (
     parameters_for,
 )
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
-from iceberg_hms.metastore.tables.table_names import TableNames
+from iceberg_hms.metastore.tables.table_names import NamePages, TableNames
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, StoreClosed
 from tests.metastore.locks.test_holder_identity import of_a_process_that_ended
 from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, lists_no_locks, taken_by_another
-from tests.metastore.runtimes import Counted
+from tests.metastore.runtimes import ByHand, Counted
 
 
 def test_a_lock_whose_reply_was_lost_is_found_and_used(lock: HmsTableLock, hms: FakeHms) -> None:
@@ -313,3 +313,26 @@ def test_an_attempt_notes_a_foreign_writer_before_it(
     assert not again.behind_foreign_writer
     again.release()
     runtime.join()
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(40, True), (1, False)])
+def test_the_likely_reason_of_a_lock_call_that_stands_still_is_said(
+    seconds: float, said: bool, pool: ClientPool, hms: FakeHms, caplog: pytest.LogCaptureFixture
+) -> None:
+    """lock: no answer for 40 s | lock: granted"""
+    runtime = ByHand()
+    plain = hms.lock
+
+    def stand_still(rqst: Any) -> Any:
+        hms.lock = plain  # type: ignore[method-assign]
+        runtime.time += seconds
+        raise DropBefore
+
+    hms.lock = stand_still  # type: ignore[method-assign]
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held = lock.acquire(NAME, wait_seconds=100, request="r")
+    assert ("datanucleus.connectionPool.maxPoolSize" in caplog.text) is said
+    held.release()
+    lock.close()
+    runtime.join()
+    assert hms.locks == {}
