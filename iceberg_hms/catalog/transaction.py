@@ -8,7 +8,7 @@ from typing import Self
 
 from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
-from iceberg_hms.catalog.operations.manifests import ManifestOperations
+from iceberg_hms.catalog.operations.maintenance import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess

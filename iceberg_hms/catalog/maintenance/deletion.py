@@ -17,23 +17,24 @@ to it. Later metadata can lead to it again only in these ways:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from iceberg_hms.catalog.maintenance.file_identity import FileIdentity
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_batches
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FoundFile, Progress
 from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, OwnFiles, publish_deleted
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
-from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.locations import same_folder
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import parse, same_folder
 
 #: How many files are deleted between two looks at the table.
 BATCH: Final = PUBLISHED_MAX
 #: How many threads delete; all callers of the process share them.
 _THREADS: Final = 16
+_SLASHES: Final = re.compile("/{2,}")
 
 
 class Deletion:
@@ -140,3 +141,53 @@ class Deletion:
             except IcebergHmsError as error:
                 failed[file.location] = str(error)
         return failed
+
+
+class FileIdentity:
+    """Keys of locations; equal ones may mean the same file.
+
+    A table's metadata may spell one file in several ways, and each location is compared byte for byte everywhere else.
+    Here an unequal spelling would cost the file. So everything that could be another spelling of a path counts as the
+    same: scheme, authority, double slashes, and symbolic links of folders on a local disk. Taking two files for one
+    keeps a file too many, which does no harm.
+
+    real_path, is_link: those of `Files`. The first is called once for each folder, not for each file.
+    """
+
+    def __init__(self, real_path: Callable[[str], str], is_link: Callable[[str], bool]) -> None:
+        self._real_path = real_path
+        self._is_link = is_link
+        self._folders: dict[str, str] = {}
+
+    def key(self, location: str) -> str:
+        """The path without scheme and authority. A location that cannot be parsed or resolved is its own key."""
+        folder, slash, name = location.rpartition("/")
+        if not slash or not folder or name in (".", ".."):
+            return location
+        found = self._folders.get(folder)
+        if found is None:
+            found = self._folders[folder] = self._resolved(folder)
+        return f"{found}/{name}"
+
+    def keys(self, location: str) -> tuple[str, ...]:
+        """The key of a location, and if it names a symbolic link that of the file behind. Looks at the file. Raises
+        StorageError if nobody can say whether it is a link."""
+        key = self.key(location)
+        try:
+            if self._is_link(location):
+                return key, self.key(self._real_path(location))
+        except InvalidInput:
+            # No file has such a location.
+            pass
+        return (key,)
+
+    def _resolved(self, folder: str) -> str:
+        try:
+            path = parse(self._real_path(folder)).path
+        except InvalidInput:
+            return folder
+        except IcebergHmsError:
+            # A loop of links, or a folder that may not be read: nothing is deleted there, since nothing resolves it for
+            # `OwnFiles` either.
+            return folder
+        return _SLASHES.sub("/", path).rstrip("/")

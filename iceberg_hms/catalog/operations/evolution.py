@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from iceberg_hms.catalog.operations.layout_builders import SortOrderBuilder, SpecBuilder
-from iceberg_hms.catalog.operations.schema_builder import SchemaBuilder
+from iceberg_hms.catalog.operations.builders import SchemaBuilder, SortOrderBuilder, SpecBuilder
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.changes.operations.format_version import UpgradeFormatVersion
 from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation

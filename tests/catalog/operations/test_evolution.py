@@ -154,7 +154,8 @@ def test_an_update_without_its_commit_leaves_a_warning_that_names_the_call(
     with table.transaction() as tx:
         tx.replace_sort_order().asc("level")
     gc.collect()
-    assert [each.getMessage().partition(" dropped")[0] for each in caplog.records if each.name.endswith("builder")] == [
+    warnings = [each.getMessage() for each in caplog.records if each.name.endswith("builders")]
+    assert [each.partition(" dropped")[0] for each in warnings] == [
         "update_schema(): 1 steps were",
         "update_spec(): 2 steps were",
         "replace_sort_order(): 1 steps were",
@@ -171,7 +172,7 @@ def test_a_refused_type_or_transform_leaves_no_warning(table: Table, caplog: pyt
         with pytest.raises(InvalidInput):
             refused()
     gc.collect()
-    assert [each for each in caplog.records if each.name.endswith("builder")] == []
+    assert [each for each in caplog.records if each.name.endswith("builders")] == []
 
 
 def test_the_examples_of_the_documentation_run(catalog: Catalog) -> None:

@@ -1,8 +1,10 @@
-"""Evolving a schema through the API, alone and beside other writers."""
+"""Builders: steps, and one commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,11 +12,148 @@ import pyarrow as pa
 import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.operations.builders import Builder
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.schema import types
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+
+
+class Words(Builder[list[str], str]):
+    """Says its words; refuses the empty one, after half of its work, and to say `never`."""
+
+    made_by = "words()"
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        super().__init__(list, self._checked_steps, self._say)  # type: ignore[arg-type]
+
+    def _checked_steps(self, steps: Any) -> Any:
+        if "never" in self._draft:
+            raise InvalidInput("never")
+        return steps
+
+    def _say(self, steps: Any) -> str:
+        draft: list[str] = []
+        for step in steps:
+            step(draft)
+        self.said.append(draft)
+        return " ".join(draft)
+
+    def steps_so_far(self) -> list[str]:
+        return list(self._draft)
+
+    def word(self, word: str) -> Words:
+        def step(draft: list[str]) -> None:
+            draft.append(word)
+            if not word:
+                raise InvalidInput("no word")
+
+        return self._add(step)
+
+
+def test_a_chain_ends_in_a_commit() -> None:
+    assert Words().word("a").word("b").commit() == "a b"
+
+
+def test_a_block_commits_at_its_end() -> None:
+    with Words() as words:
+        words.word("a")
+        assert words.said == []
+    assert (words.report, words.said) == ("a", [["a"]])
+
+
+def test_a_block_that_ends_in_an_exception_commits_nothing() -> None:
+    words = Words()
+
+    def breaks_off() -> None:
+        with words:
+            words.word("a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        breaks_off()
+    assert (words.report, words.said) == (None, [])
+    assert words.word("b").commit() == "a b"
+
+
+def test_a_commit_within_the_block_is_the_only_one() -> None:
+    with Words() as words:
+        words.word("a").commit()
+    assert words.said == [["a"]]
+
+
+def test_a_refused_step_leaves_the_others() -> None:
+    words = Words().word("a")
+    with pytest.raises(InvalidInput, match="no word"):
+        words.word("")
+    assert words.steps_so_far() == ["a"]
+    assert words.word("b").commit() == "a b"
+
+
+def test_nothing_follows_a_commit() -> None:
+    words = Words().word("a")
+    words.commit()
+    for late in (words.commit, lambda: words.word("b")):
+        with pytest.raises(InvalidInput, match="committed already"):
+            late()
+
+
+def dropped(caplog: pytest.LogCaptureFixture, use: Callable[[Words], Any]) -> list[str]:
+    """What the log says once a builder is gone. A refusal on the way is the caller's."""
+    with contextlib.suppress(InvalidInput, ZeroDivisionError):
+        use(Words())
+    gc.collect()
+    return [each.getMessage() for each in caplog.records]
+
+
+def test_steps_that_nobody_committed_leave_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    expected = (
+        "words(): 2 steps were dropped, and the table has none of them; end the chain with commit(), or use `with`"
+    )
+    assert dropped(caplog, lambda words: words.word("a").word("b")) == [expected]
+
+
+def breaks_off(words: Words) -> None:
+    with words:
+        words.word("a")
+        raise ZeroDivisionError
+
+
+def goes_on_after_a_refusal(words: Words) -> None:
+    words.word("a")
+    with contextlib.suppress(InvalidInput):
+        words.word("")
+    words.word("b")
+
+
+@pytest.mark.parametrize(
+    ("use", "warnings"),
+    [
+        (lambda words: words, 0),
+        (lambda words: words.word("a").commit(), 0),
+        (lambda words: words.word("a").word(""), 0),
+        (lambda words: words.word("never").commit(), 0),
+        (breaks_off, 0),
+        (goes_on_after_a_refusal, 1),
+    ],
+)
+def test_a_caller_that_heard_of_it_or_committed_gets_no_warning(
+    caplog: pytest.LogCaptureFixture, use: Callable[[Words], Any], warnings: int
+) -> None:
+    assert len(dropped(caplog, use)) == warnings
+
+
+def test_a_builder_that_was_never_made_leaves_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def refused() -> list[str]:
+        raise InvalidInput("unknown transform")
+
+    with pytest.raises(InvalidInput):
+        Builder(refused, lambda steps: steps, lambda change: change)  # type: ignore[arg-type, return-value, var-annotated]
+    gc.collect()
+    assert not caplog.records
+
 
 SCHEMA = pa.schema(
     [
@@ -184,3 +323,72 @@ def test_a_step_of_a_transaction_returns_none_and_is_seen_by_the_next(table: Tab
         catalog.load_table("logging.events").update_schema().add_column("theirs", "int").commit()
     assert columns(table)[-2:] == ["theirs: int", "mine: date"]
     assert table.schema.fields[-1].doc == "ours"
+
+
+FLAT_SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("id", pa.int64())])
+
+
+@pytest.fixture
+def events(catalog: Catalog) -> Table:
+    return catalog.create_table("logging.events", FLAT_SCHEMA, partition_spec=["day(event_time)"])
+
+
+def fields(events: Table) -> list[str]:
+    return [str(field) for field in events.spec.fields]
+
+
+def test_fields_are_added_removed_and_renamed(events: Table) -> None:
+    with events.update_spec() as spec:
+        spec.add_field("id", "bucket(16)").add_identity("level").add_field("event_time", "hours", "at")
+        spec.remove_field("event_time_day")
+    assert fields(events) == ["1001: id_bucket_16: bucket[16](3)", "1002: level: identity(1)", "1003: at: hour(2)"]
+    events.update_spec().rename_field("at", "hour_of_event").remove_field("id", "bucket[16]").commit()
+    assert fields(events) == ["1002: level: identity(1)", "1003: hour_of_event: hour(2)"]
+
+
+def test_equal_fields_get_their_id_again(events: Table) -> None:
+    events.update_spec().remove_field("event_time", "day").add_identity("level").commit()
+    events.update_spec().add_field("event_time", "days").commit()
+    assert fields(events) == ["1001: level: identity(1)", "1000: event_time_day: day(2)"]
+
+
+@pytest.mark.parametrize("transform", ["zorder", "bucket[0]", None])
+def test_unknown_transforms_are_refused(events: Table, transform: Any) -> None:
+    with pytest.raises(InvalidInput):
+        events.update_spec().add_field("level", transform)
+
+
+def test_writers_who_add_different_fields_both_succeed(events: Table, catalog: Catalog) -> None:
+    other = catalog.load_table("logging.events")
+    events.update_spec().add_identity("level").commit()
+    other.update_spec().add_field("id", "bucket[4]").commit()
+    assert fields(other)[1:] == ["1001: level: identity(1)", "1002: id_bucket_4: bucket[4](3)"]
+    with pytest.raises(RequirementFailed, match="Cannot add duplicate partition field"):
+        events.update_spec().add_field("id", "bucket[4]").commit()
+
+
+def test_the_sort_order_is_replaced(events: Table) -> None:
+    events.replace_sort_order().asc("level").desc("id", transform="bucket[4]", nulls="first").commit()
+    assert [str(field) for field in events.metadata.sort_order.fields] == [
+        "identity(1) asc nulls-first",
+        "bucket[4](3) desc nulls-first",
+    ]
+    with events.replace_sort_order(case_sensitive=False) as order:
+        order.desc("EVENT_TIME")
+    assert [str(field) for field in events.metadata.sort_order.fields] == ["identity(2) desc nulls-last"]
+    events.replace_sort_order().commit()
+    assert events.metadata.sort_order.is_unsorted
+
+
+def test_a_column_to_sort_by_exists(events: Table) -> None:
+    with pytest.raises(InvalidInput, match="missing column: none"):
+        events.replace_sort_order().asc("none")
+
+
+def test_a_partition_column_goes_after_its_field_in_one_transaction(events: Table, catalog: Catalog) -> None:
+    with events.transaction() as tx:
+        tx.update_spec().remove_field("event_time_day").add_identity("level").commit()
+        tx.update_schema().delete_column("event_time").commit()
+        tx.replace_sort_order().asc("id").commit()
+    assert catalog.load_table("logging.events").metadata.current_schema_id == 1
+    assert fields(events) == ["1001: level: identity(1)"]
