@@ -11,7 +11,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.updates import layout, schemas, snapshots, table
+from iceberg_hms.format.updates import layout, snapshots, table
 from iceberg_hms.format.updates.draft import MetadataDraft
 
 #: The format version of a new table unless its creator sets one, as in Java.
@@ -21,9 +21,9 @@ DEFAULT_FORMAT_VERSION: Final = 2
 APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], None]]] = {
     "assign-uuid": table.assign_uuid,
     "upgrade-format-version": table.upgrade_format_version,
-    "add-schema": schemas.add_schema,
-    "set-current-schema": schemas.set_current_schema,
-    "remove-schemas": schemas.remove_schemas,
+    "add-schema": layout.add_schema,
+    "set-current-schema": layout.set_current_schema,
+    "remove-schemas": layout.remove_schemas,
     "add-spec": layout.add_spec,
     "set-default-spec": layout.set_default_spec,
     "remove-partition-specs": layout.remove_partition_specs,

@@ -9,11 +9,10 @@ from typing import Any, Final
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.rows import Rows, SnapshotIndex
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionFieldIds, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortOrder
 from iceberg_hms.format.updates.entry_list import EntryList
-from iceberg_hms.format.updates.partition_field_ids import PartitionFieldIds
 
 #: In set-current-schema, set-default-spec and set-default-sort-order: what this request added last.
 LAST_ADDED = -1

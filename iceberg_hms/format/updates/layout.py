@@ -1,8 +1,9 @@
-"""Updates of partition specs and sort orders, as Java's TableMetadata.Builder makes them."""
+"""Updates of schemas, partition specs and sort orders, as Java's TableMetadata.Builder makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
@@ -11,8 +12,47 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
 from iceberg_hms.format.schema.transforms import UnknownTransform
 from iceberg_hms.format.updates.draft import MetadataDraft
-from iceberg_hms.format.updates.id_list import IdList
 
+
+@dataclass(frozen=True, slots=True)
+class IdList:
+    """A list of the metadata whose entries have ids and of which the table uses one, and what messages call it.
+
+    key: its name in the JSON. chosen_key: the JSON field with the id of the entry that the table uses.
+    entry: what one entry is called; chosen: what the entry is called that the table uses.
+    """
+
+    key: str
+    chosen_key: str
+    entry: str
+    chosen: str
+
+    def choose(self, draft: MetadataDraft, wanted: int) -> None:
+        """Let the table use an entry; -1 is the one that this request added last. Raises InvalidInput for an id that
+        is not in the list."""
+        id_ = draft.resolve_id(self.key, wanted, self.entry)
+        if id_ not in draft.entries(self.key):
+            raise InvalidInput(f"Cannot set {self.chosen} to unknown {self.entry}: {id_}")
+        draft.put(self.chosen_key, id_)
+
+    def remove(self, draft: MetadataDraft, ids: Iterable[int]) -> list[Any]:
+        """Remove entries, and return them; unknown ids are ignored. Raises InvalidInput for the entry that the table
+        uses."""
+        removed = set(ids)
+        if draft.raw[self.chosen_key] in removed:
+            raise InvalidInput(f"Cannot remove the {self.chosen}")
+        entries = draft.entries(self.key)
+        gone = [entry for id_ in removed for entry in entries.remove(id_)]
+        draft.changed = draft.changed or bool(gone)
+        return gone
+
+
+_SCHEMAS = IdList(
+    key="schemas",
+    chosen_key="current-schema-id",
+    entry="schema",
+    chosen="current schema",
+)
 _SPECS = IdList(
     key="partition-specs",
     chosen_key="default-spec-id",
@@ -25,6 +65,32 @@ _SORT_ORDERS = IdList(
     entry="sort order",
     chosen="default sort order",
 )
+
+
+def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`add-schema`: if the table has an equal schema, that one is used. `last-column-id` never falls; the request's
+    `last-column-id` is ignored, as in Java since 1.8."""
+    schema = Schema.parse(update.get("schema"))
+    schema.validate(draft.format_version)
+    same = draft.schemas.same_as(schema)
+    if same is None:
+        schema_id = draft.schemas.next_id(0)
+        draft.schemas.add(Schema({"type": "struct", **schema.with_id(schema_id).raw}, schema.as_struct()))
+        draft.changed = True
+    else:
+        schema_id = same.schema_id
+    draft.put("last-column-id", max(draft.raw["last-column-id"], schema.highest_field_id))
+    draft.record_added("schemas", schema_id, schema.raw.get("schema-id"))
+
+
+def set_current_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-current-schema`: -1 is the schema that this request added last."""
+    _SCHEMAS.choose(draft, update["schema-id"])
+
+
+def remove_schemas(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-schemas`: ignores unknown ids, refuses the current schema."""
+    _SCHEMAS.remove(draft, update["schema-ids"])
 
 
 def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:

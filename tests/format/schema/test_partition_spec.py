@@ -1,4 +1,4 @@
-"""Partition specs."""
+"""Partition specs, and which ids their fields have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.schema.partition_spec import UNPARTITIONED, PartitionField, PartitionSpec
+from iceberg_hms.format.schema.partition_spec import UNPARTITIONED, PartitionField, PartitionFieldIds, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import Bucket, UnknownTransform, parse_transform
 from iceberg_hms.format.schema.types import parse_type
@@ -172,3 +172,39 @@ def test_a_field_needs_a_name_of_its_own(names: tuple[str, ...], why: str) -> No
     named = spec(*((1, "identity", name) for name in names))
     with pytest.raises(InvalidInput, match=why):
         named.check_names()
+
+
+def field(source_id: int, field_id: int, transform: str = "identity") -> PartitionField:
+    return PartitionField(source_id, field_id, parse_transform(transform), f"f{field_id}")
+
+
+def spec_of(*fields: PartitionField) -> PartitionSpec:
+    return PartitionSpec.of(fields)
+
+
+def test_an_equal_field_gives_its_id() -> None:
+    ids = PartitionFieldIds([spec_of(field(1, 1000)), spec_of(field(2, 1001, "day"))])
+    assert ids.id_of(field(2, 0, "day")) == 1001
+    assert ids.id_of(field(2, 0)) is None
+
+
+def test_of_several_ids_the_last_counts() -> None:
+    ids = PartitionFieldIds([spec_of(field(1, 1000)), spec_of(field(1, 1001)), spec_of(field(1, 1000))])
+    assert ids.id_of(field(1, 0)) == 1000
+
+
+def test_an_id_of_another_field_is_taken() -> None:
+    ids = PartitionFieldIds([spec_of(field(1, 1000)), spec_of(field(2, 1000))])
+    assert ids.belongs_to_another(field(3, 1000))
+    assert not ids.belongs_to_another(field(2, 1000))
+    assert not ids.belongs_to_another(field(3, 1001))
+
+
+def test_a_removed_spec_gives_its_ids_back_unless_another_has_them() -> None:
+    first, second = spec_of(field(1, 1000), field(2, 1001)), spec_of(field(1, 1000))
+    ids = PartitionFieldIds([first, second])
+    ids.remove(first)
+    assert ids.id_of(field(1, 0)) == 1000
+    assert ids.id_of(field(2, 0)) is None
+    assert not ids.belongs_to_another(field(9, 1001))
+    assert ids.belongs_to_another(field(9, 1000))

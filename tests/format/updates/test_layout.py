@@ -1,4 +1,4 @@
-"""Partition specs and sort orders in apply."""
+"""Schemas, partition specs and sort orders in apply."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
+from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.format.updates.layout import IdList
 from tests.format import documents
-from tests.format.documents import NOW_MS, V2
+from tests.format.documents import COLUMNS, NOW_MS, V2
 
 DEFAULT = {"action": "set-default-spec", "spec-id": -1}
 
@@ -151,3 +153,139 @@ def test_a_new_order_gets_the_next_id() -> None:
 def test_an_invalid_order_is_refused(update: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), update)
+
+
+SCHEMAS = IdList(
+    key="schemas",
+    chosen_key="current-schema-id",
+    entry="schema",
+    chosen="current schema",
+)
+
+
+def draft() -> MetadataDraft:
+    """Of a table with the schemas 0 and 1, and 1 current."""
+    return MetadataDraft(documents.metadata(), 2, NOW_MS)
+
+
+def test_an_entry_is_chosen() -> None:
+    changed = draft()
+    SCHEMAS.choose(changed, 0)
+    assert (changed.raw["current-schema-id"], changed.changed) == (0, True)
+
+
+def test_choosing_what_is_chosen_changes_nothing() -> None:
+    same = draft()
+    SCHEMAS.choose(same, 1)
+    assert not same.changed
+
+
+def test_an_unknown_entry_is_not_chosen() -> None:
+    refused = draft()
+    with pytest.raises(InvalidInput, match="Cannot set current schema to unknown schema: 7"):
+        SCHEMAS.choose(refused, 7)
+    assert not refused.changed
+
+
+def test_entries_are_removed_and_unknown_ids_ignored() -> None:
+    changed = draft()
+    SCHEMAS.remove(changed, [0, 9])
+    assert [schema.schema_id for schema in changed.schemas] == [1]
+    assert changed.changed
+    same = draft()
+    SCHEMAS.remove(same, [9])
+    assert not same.changed
+
+
+def test_the_chosen_entry_is_not_removed() -> None:
+    refused = draft()
+    with pytest.raises(InvalidInput, match="Cannot remove the current schema"):
+        SCHEMAS.remove(refused, [0, 1])
+    assert not refused.changed
+
+
+NEW = {"id": 4, "name": "w", "required": False, "type": "string"}
+
+
+def add_schema(*columns: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"action": "add-schema", "schema": {"type": "struct", "schema-id": 0, "fields": list(columns)}, **more}
+
+
+def set_current(schema_id: int) -> dict[str, Any]:
+    return {"action": "set-current-schema", "schema-id": schema_id}
+
+
+def test_a_new_schema_gets_the_next_id_and_raises_last_column_id() -> None:
+    after = apply(documents.metadata(), [add_schema(*COLUMNS, NEW), set_current(-1)], now_ms=NOW_MS)
+    assert [schema.schema_id for schema in after.schemas] == [0, 1, 2]
+    assert after.current_schema_id == 2
+    assert after.last_column_id == 4
+    assert after.schema.find("w") is not None
+    assert after.raw["schemas"][:2] == V2["schemas"]
+
+
+def test_an_existing_equal_schema_is_reused() -> None:
+    base = documents.metadata()
+    after = apply(base, [add_schema(*COLUMNS), set_current(-1)], now_ms=NOW_MS)
+    assert after.current_schema_id == 2
+    same = {**V2["schemas"][1], "schema-id": 50}
+    back = apply(after, [{"action": "add-schema", "schema": same}, set_current(-1)], now_ms=NOW_MS)
+    assert back.current_schema_id == 1
+    assert len(back.schemas) == 3
+
+
+def test_last_column_id_never_falls_whatever_the_request_says() -> None:
+    wide = documents.metadata(last_column_id=30)
+    assert apply(wide, [add_schema(*COLUMNS, **{"last-column-id": 3})], now_ms=NOW_MS).last_column_id == 30
+    nested = {**NEW, "type": {"type": "list", "element-id": 31, "element-required": True, "element": "int"}}
+    assert apply(wide, [add_schema(*COLUMNS, nested)], now_ms=NOW_MS).last_column_id == 31
+
+
+def test_minus_one_is_the_last_of_several() -> None:
+    more = {"id": 5, "name": "v", "required": False, "type": "int"}
+    after = apply(
+        documents.metadata(),
+        [add_schema(*COLUMNS, NEW), add_schema(*COLUMNS, NEW, more), set_current(-1)],
+        now_ms=NOW_MS,
+    )
+    assert after.current_schema_id == 3
+    with pytest.raises(InvalidInput, match="no schema has been added"):
+        apply(documents.metadata(), [set_current(-1)], now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("schema_id", [7, -2])
+def test_an_unknown_schema_cannot_be_current(schema_id: int) -> None:
+    with pytest.raises(InvalidInput, match=f"unknown schema: {schema_id}"):
+        apply(documents.metadata(), [set_current(schema_id)], now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("version", "column", "why"),
+    [
+        (2, {**NEW, "type": "variant"}, "w: variant is not supported until v3"),
+        (2, {**NEW, "initial-default": "x"}, "defaults are not supported until v3"),
+        (3, {**NEW, "name": "x"}, "multiple fields for name x"),
+        (3, {**NEW, "id": 1}, "same id 1"),
+        (3, {**NEW, "type": "int32"}, "Cannot parse type"),
+    ],
+)
+def test_an_invalid_schema_is_refused(version: int, column: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        apply(documents.metadata(version), [add_schema(*COLUMNS, column)], now_ms=NOW_MS)
+
+
+def test_types_of_v3_are_accepted_in_v3() -> None:
+    column = {**NEW, "type": "timestamp_ns", "initial-default": "2020-01-01T00:00:00.000000000"}
+    after = apply(documents.metadata(3), [add_schema(*COLUMNS, column)], now_ms=NOW_MS)
+    assert after.raw["schemas"][-1]["fields"][-1] == column
+
+
+def test_unused_schemas_are_removed_and_the_current_one_stays() -> None:
+    def remove(*ids: int) -> list[dict[str, Any]]:
+        return [{"action": "remove-schemas", "schema-ids": list(ids)}]
+
+    base = documents.metadata()
+    assert [schema.schema_id for schema in apply(base, remove(0, 9), now_ms=NOW_MS).schemas] == [1]
+    assert apply(base, remove(9), now_ms=NOW_MS) is base
+    with pytest.raises(InvalidInput, match="Cannot remove the current schema"):
+        apply(base, remove(0, 1), now_ms=NOW_MS)
