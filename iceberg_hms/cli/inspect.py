@@ -21,9 +21,8 @@ from iceberg_hms.cli.common import (
     load_settings,
     open_catalog,
 )
-from iceberg_hms.inspect.files import file_rows
+from iceberg_hms.inspect.files import file_rows, manifest_rows
 from iceberg_hms.inspect.history import choose_snapshot, history_rows, ref_rows, snapshot_rows
-from iceberg_hms.inspect.manifests import manifest_rows
 from iceberg_hms.inspect.metadata import column_rows, metadata_facts, metadata_log_rows, sort_order_rows, spec_rows
 from iceberg_hms.inspect.pointer import parameter_rows
 

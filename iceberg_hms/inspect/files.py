@@ -1,4 +1,5 @@
-"""The files of a snapshot, from its manifests: partition, counts, and each column's bounds."""
+"""The manifests of a snapshot, from its list, with their partition summaries; and its files, from its manifests, with
+partition, counts, and each column's bounds."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from dataclasses import dataclass
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import Type
 from iceberg_hms.inspect.metadata import column_name
-from iceberg_hms.inspect.partitions import partition_values, raw_bytes, source_type
+from iceberg_hms.inspect.partitions import PartitionRange, partition_ranges, partition_values, raw_bytes, source_type
 
-_CONTENTS: dict[int, str] = {
+_MANIFEST_CONTENTS: dict[int, str] = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
+_FILE_CONTENTS: dict[int, str] = {
     FileContent.DATA: "data",
     FileContent.POSITION_DELETES: "position deletes",
     FileContent.EQUALITY_DELETES: "equality deletes",
@@ -25,6 +28,53 @@ _STATUSES: dict[int, str] = {
     EntryStatus.ADDED: "added",
     EntryStatus.DELETED: "deleted",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRow:
+    """One entry of a manifest list. length: bytes; counts are None if the writer left them out (v1)."""
+
+    path: str
+    content: str
+    length: int
+    spec_id: int
+    sequence_number: int
+    min_sequence_number: int
+    added_snapshot_id: int
+    added_files: int | None
+    existing_files: int | None
+    deleted_files: int | None
+    added_rows: int | None
+    existing_rows: int | None
+    deleted_rows: int | None
+    first_row_id: int | None
+    partitions: tuple[PartitionRange, ...]
+
+
+def manifest_rows(metadata: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> tuple[ManifestRow, ...]:
+    """The manifests of a snapshot, in the list's order. Raises MissingFile, CorruptFile, StorageError."""
+    return tuple(_manifest_row(metadata, manifest) for manifest in manifests.list(snapshot))
+
+
+def _manifest_row(metadata: TableMetadata, manifest: ManifestFile) -> ManifestRow:
+    spec = next((spec for spec in metadata.specs if spec.spec_id == manifest.partition_spec_id), None)
+    return ManifestRow(
+        path=manifest.manifest_path,
+        content=_MANIFEST_CONTENTS.get(manifest.content, str(manifest.content)),
+        length=manifest.manifest_length,
+        spec_id=manifest.partition_spec_id,
+        sequence_number=manifest.sequence_number,
+        min_sequence_number=manifest.min_sequence_number,
+        added_snapshot_id=manifest.added_snapshot_id,
+        added_files=manifest.added_files_count,
+        existing_files=manifest.existing_files_count,
+        deleted_files=manifest.deleted_files_count,
+        added_rows=manifest.added_rows_count,
+        existing_rows=manifest.existing_rows_count,
+        deleted_rows=manifest.deleted_rows_count,
+        first_row_id=manifest.first_row_id,
+        partitions=partition_ranges(metadata, spec, manifest.partitions or ()) if spec else (),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +125,18 @@ def file_rows(
         spec = specs.get(manifest.partition_spec_id)
         for entry in manifests.entries([manifest], None if deleted else _is_live):
             partition = partition_values(metadata, spec, entry.data_file.partition) if spec else {}
-            yield _row(metadata, entry, manifest.partition_spec_id, partition)
+            yield _file_row(metadata, entry, manifest.partition_spec_id, partition)
 
 
 def _is_live(entry: ManifestEntry) -> bool:
     return entry.is_live
 
 
-def _row(metadata: TableMetadata, entry: ManifestEntry, spec_id: int, partition: Mapping[str, str]) -> FileRow:
+def _file_row(metadata: TableMetadata, entry: ManifestEntry, spec_id: int, partition: Mapping[str, str]) -> FileRow:
     file = entry.data_file
     return FileRow(
         status=_STATUSES.get(entry.status, str(entry.status)),
-        content=_CONTENTS.get(file.content, str(file.content)),
+        content=_FILE_CONTENTS.get(file.content, str(file.content)),
         path=file.file_path,
         format=file.file_format,
         spec_id=spec_id,

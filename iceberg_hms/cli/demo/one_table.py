@@ -13,9 +13,8 @@ from iceberg_hms.cli.demo.stage import Stage
 from iceberg_hms.errors import EngineError
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.inspect.files import FileRow, file_rows
+from iceberg_hms.inspect.files import FileRow, file_rows, manifest_rows
 from iceberg_hms.inspect.history import history_rows
-from iceberg_hms.inspect.manifests import manifest_rows
 from iceberg_hms.inspect.metadata import column_rows, metadata_facts, spec_rows
 from iceberg_hms.inspect.pointer import parameter_rows
 
