@@ -44,7 +44,7 @@ HEALTH_SECONDS = 0.5
 #: Becomes the program that its second argument names, with the socket whose descriptor is its first.
 LAUNCHER = """
 import os, socket, sys
-from iceberg_hms.rest.listener import handed_over
+from iceberg_hms.cli.lifetime import handed_over
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 os.execve(sys.argv[2], sys.argv[2:], handed_over(listener, os.environ))

@@ -1,5 +1,11 @@
 """How a server command ends: by SIGINT, SIGTERM, or the end of its standard input, always through its `with` blocks;
-and how one is restarted in place, by SIGUSR2."""
+and how one is restarted in place, by SIGUSR2.
+
+Its listening socket outlives it: one process hands it over to the next. Connections that come while no process accepts
+them wait in the kernel, so no client is refused. The hand-over is that of systemd's socket units (sd_listen_fds(3)):
+the socket is file descriptor 3, the environment variable LISTEN_FDS says how many there are, and LISTEN_PID whose they
+are.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,20 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
-from iceberg_hms.errors import EngineError
-from iceberg_hms.rest.listener import handed_over
+from iceberg_hms.errors import ConfigError, EngineError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RESTART = signal.SIGUSR2
 _CHUNK = 64 * 1024
 _STDIN_ENDED = b"\0"
+_FIRST_SOCKET: Final = 3
+_PROCESS: Final = "LISTEN_PID"
+_COUNT: Final = "LISTEN_FDS"
+_NAMES: Final = "LISTEN_FDNAMES"
 
 
 class Lifetime:
@@ -144,3 +153,37 @@ def restart_in_place(listener: socket.socket) -> NoReturn:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise EngineError(f"cannot start {sys.executable} again: {error}", next_step="start the server") from error
+
+
+def inherited(environ: MutableMapping[str, str]) -> socket.socket | None:
+    """The socket that was handed over to this process, None if none was. Takes the variables out of `environ`, so that
+    no child takes them for its own. Raises ConfigError for several sockets, and for one that does not listen on TCP."""
+    process, count, _ = (environ.pop(name, "") for name in (_PROCESS, _COUNT, _NAMES))
+    if process != str(os.getpid()):
+        return None
+    if count != "1":
+        raise ConfigError(
+            f"{_COUNT} is {count!r}, and this server listens on one socket",
+            next_step="leave one ListenStream in the socket unit",
+        )
+    os.set_inheritable(_FIRST_SOCKET, False)
+    listener = socket.socket(fileno=_FIRST_SOCKET)
+    if listener.family not in (socket.AF_INET, socket.AF_INET6) or not _listens(listener):
+        raise ConfigError(
+            "the socket that was handed over does not listen on TCP",
+            next_step="write ListenStream=host:port into the socket unit",
+        )
+    listener.setblocking(False)
+    return listener
+
+
+def handed_over(listener: socket.socket, environ: Mapping[str, str]) -> dict[str, str]:
+    """Make the socket the one that the program finds which replaces this process, and return that program's
+    environment. Whatever was file descriptor 3 is closed."""
+    os.dup2(listener.fileno(), _FIRST_SOCKET)
+    os.set_inheritable(_FIRST_SOCKET, True)
+    return {**environ, _PROCESS: str(os.getpid()), _COUNT: "1"}
+
+
+def _listens(listener: socket.socket) -> bool:
+    return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -32,12 +32,12 @@ from iceberg_hms.cli.common import (
     open_catalog,
     require_extra,
 )
+from iceberg_hms.cli.lifetime import inherited
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IcebergHmsError
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.tokens import Everyone, FirstThatKnows, OneToken, TokenFile, new_token
-from iceberg_hms.rest.listener import inherited
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, load_warehouses
 
 if TYPE_CHECKING:
