@@ -66,14 +66,13 @@ class Table(
 
     def refresh(self) -> Table:
         """Load the current state; returns itself. Raises NoSuchTable."""
-        loaded = self._access.load(self.name)
-        self._take(loaded.metadata, str(loaded.metadata_location))
+        self._take_over(self._access.load(self.name))
         return self
 
     def transaction(self, *, wait_seconds: float | None = None) -> Transaction:
         """Several operations in one swap: `with table.transaction() as tx: tx.append([...])`. All of them are made, or
         none is. See `Transaction`."""
-        return Transaction(self._access, self.name, self.metadata, self._take_report, wait_seconds)
+        return Transaction(self._access, self.name, self.metadata, self._take_over, wait_seconds)
 
     def history(self) -> list[Mapping[str, int]]:
         """The snapshot log, oldest first: `snapshot-id` became the current snapshot at `timestamp-ms`."""
@@ -115,7 +114,7 @@ class Table(
         prepared: Sequence[str] = (),
     ) -> CommitReport:
         report = self._access.commit(self.name, change, wait_seconds, size=size, prepared=prepared)
-        self._take_report(report)
+        self._take_over(report)
         return report
 
     def _open_manifests(self) -> RecordedWrites:
@@ -127,12 +126,6 @@ class Table(
     def _start_id(self, branch: str) -> int | None:
         return head_of(self.metadata, branch)
 
-    def _take_over(self, loaded: LoadedTable) -> None:
-        self._take(loaded.metadata, str(loaded.metadata_location))
-
-    def _take_report(self, report: CommitReport) -> None:
-        self._take(report.metadata, report.metadata_location)
-
-    def _take(self, metadata: TableMetadata, location: str) -> None:
-        self.metadata = metadata
-        self.metadata_location = location
+    def _take_over(self, state: LoadedTable | CommitReport) -> None:
+        self.metadata = state.metadata
+        self.metadata_location = str(state.metadata_location)

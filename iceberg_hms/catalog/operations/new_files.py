@@ -91,10 +91,10 @@ class NewFileOperations(Submitter[Result]):
 
     def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
         locations = [file for file in files if isinstance(file, str)]
-        described = self._describe(locations)
+        described = self._read(locations, describe)
         if on_extra_columns == "refuse":
             if any(each.extra_columns for each in described.values()) and self._schema_moved():
-                described = self._describe(locations)
+                described = self._read(locations, describe)
             refuse_extra_columns(described.values())
         return described
 
@@ -108,9 +108,6 @@ class NewFileOperations(Submitter[Result]):
             return False
         self._take_over(loaded)
         return True
-
-    def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
-        return self._read(locations, describe)
 
     def _unstated_lineage(self, files: Sequence[str | DataFile]) -> dict[str, RowLineage]:
         """The metadata columns of row lineage in the files of records that do not state them."""

@@ -82,12 +82,12 @@ class CallTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]  
 
     def read(self, size: int) -> bytes:
         """Between one and `size` bytes of the reply."""
-        return self._unread.read(size) or self._refilled(b"", 1).read(size)
+        return self._unread.read(size) or self.cstringio_refill(b"", 1).read(size)
 
     def readAll(self, size: int) -> bytes:  # noqa: N802 - Thrift's name
         """So many bytes of the reply."""
         data = self._unread.read(size)
-        return data if len(data) == size else self._refilled(data, size).read(size)
+        return data if len(data) == size else self.cstringio_refill(data, size).read(size)
 
     # Thrift's C code reads through these two.
 
@@ -98,12 +98,9 @@ class CallTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]  
 
     def cstringio_refill(self, partialread: bytes, reqlen: int) -> BytesIO:
         """`cstringio_buf` with at least `reqlen` bytes, which begin with `partialread`."""
-        return self._refilled(partialread, reqlen)
-
-    def _refilled(self, data: bytes, size: int) -> BytesIO:
         received = BytesIO()
-        received.write(data)
-        while (missing := size - received.tell()) > 0:
+        received.write(partialread)
+        while (missing := reqlen - received.tell()) > 0:
             received.write(self._receive(missing))
         received.seek(0)
         self._unread = received

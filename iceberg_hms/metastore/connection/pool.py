@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
@@ -92,13 +93,16 @@ class ClientPool:
         self.uris = tuple(uris)
         self.cas_support = PoolCasSupport(now)
         self._size = size
-        self._connect_timeout_ms = connect_timeout_ms
-        self._socket_timeout_ms = socket_timeout_ms
-        self._patience_ms = patience_ms
-        self._max_reply_bytes = max_reply_bytes
         self._wait_seconds = (connect_timeout_ms + socket_timeout_ms) / 1000
-        self._user = user
-        self._make_client = make_client or self._open
+        self._make_client = make_client or partial(
+            MetastoreClient,
+            connect_timeout_ms=connect_timeout_ms,
+            socket_timeout_ms=socket_timeout_ms,
+            patience_ms=patience_ms,
+            max_reply_bytes=max_reply_bytes,
+            user=user,
+            now=now,
+        )
         self._make_places = make_places
         self._preferred = 0
         self._closed = False
@@ -246,34 +250,13 @@ class ClientPool:
             raise NotSent("No metastore is configured", next_step="set metastore_uri (`uri`) to thrift://host:9083")
         raise NotSent("; ".join(failures))
 
-    def _open(self, uri: str) -> MetastoreClient:
-        return MetastoreClient(
-            uri,
-            connect_timeout_ms=self._connect_timeout_ms,
-            socket_timeout_ms=self._socket_timeout_ms,
-            patience_ms=self._patience_ms,
-            max_reply_bytes=self._max_reply_bytes,
-            user=self._user,
-            now=self._now,
-        )
-
     def only(self, uri: str) -> ClientPool:
         """A pool of one connection to one server of the list, with the same timeouts and user. The caller closes it."""
         return self._of_one_connection([uri], wait_seconds=self._wait_seconds)
 
     def _of_one_connection(self, uris: Sequence[str], *, wait_seconds: float) -> ClientPool:
-        one = ClientPool(
-            uris,
-            size=1,
-            connect_timeout_ms=self._connect_timeout_ms,
-            socket_timeout_ms=self._socket_timeout_ms,
-            patience_ms=self._patience_ms,
-            max_reply_bytes=self._max_reply_bytes,
-            user=self._user,
-            make_client=self._make_client,
-            make_places=self._make_places,
-            now=self._now,
-        )
+        # `_make_client` has the timeouts and the user.
+        one = ClientPool(uris, size=1, make_client=self._make_client, make_places=self._make_places, now=self._now)
         one._wait_seconds = wait_seconds
         return one
 
