@@ -27,7 +27,7 @@ import pyarrow as pa
 
 import iceberg_hms
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Sending, TableName
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -108,7 +108,7 @@ class Bare:
         base = self._pointer.load(self._name)
         new, old = self._versions
         self._versions.reverse()
-        self._pointer.swap(base, f"{new.location}/metadata/{uuid.uuid4()}.metadata.json", new, old)
+        self._pointer.swap(base, f"{new.location}/metadata/{uuid.uuid4()}.metadata.json", new, old, Sending())
         held.release()
         return ()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from iceberg_hms.errors import ResourceExhausted
-from iceberg_hms.work_owner import NOBODY, owner
+from iceberg_hms.work import NOBODY, owner
 
 #: JSON that takes more memory is parsed and made alone: that keeps the interpreter, and takes memory besides.
 LARGE_BYTES: Final = 32 * 1024 * 1024

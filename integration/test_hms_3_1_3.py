@@ -12,7 +12,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Swapped, TableName
+from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Sending, Swapped, TableName
 from iceberg_hms.errors import IcebergHmsError, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -114,7 +114,7 @@ def test_each_connection_is_found_to_ignore_the_expected_value(server: OldMetast
         if number == 0:
             assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
         assert verdict(pool, namespace) is CompareAndSwap.UNKNOWN
-        assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata) == Swapped()
+        assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata, Sending()) == Swapped()
         assert verdict(pool, namespace) is CompareAndSwap.IGNORED
         assert pool.cas_support.protection(namespace) is SwapProtection.BLIND
         pool.close()
@@ -132,7 +132,7 @@ def test_the_probe_changes_nothing_though_what_it_expects_is_ignored(server: Old
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
     with pytest.raises(MetastoreUnavailable, match="atomically: ignored"):
-        pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True)
+        pointer.swap(base, "file:/m1", metadata, metadata, Sending(require_cas=True))
     assert verdict(pool, namespace) is CompareAndSwap.IGNORED
     assert pointer.load(name) == base
     pool.close()
@@ -153,7 +153,7 @@ def test_two_swaps_from_one_base_overwrite_each_other(server: OldMetastore, name
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
     for location in ("file:/m1", "file:/m2"):
-        assert pointer.swap(base, location, metadata, metadata) == Swapped()
+        assert pointer.swap(base, location, metadata, metadata, Sending()) == Swapped()
     assert pointer.load(name).metadata_location == "file:/m2"
     pool.close()
 

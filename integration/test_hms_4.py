@@ -21,7 +21,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Swapped, TableName
+from iceberg_hms.coordinator.ports import HIVE_LOCK_ENABLED, Sending, Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
@@ -134,7 +134,7 @@ def test_the_first_swap_on_a_connection_finds_out(case: Case, server: OldMetasto
     metadata = table_metadata(f"{server.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     for number in (1, 2):
-        assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
+        assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata, Sending()) == Swapped()
         assert pool.run(lambda client: client.cas_support.of(namespace), idempotent=True) is case.verdict
     assert pointer.load(name).metadata_location == "file:/m2"
     assert pool.cas_support.protection(namespace) is case.word

@@ -16,7 +16,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
+from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName
 from iceberg_hms.errors import CommitConflict, LockNotAcquired, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, alter_arguments
@@ -149,7 +149,7 @@ def test_the_first_swap_proves_the_connection_and_the_next_says_so(
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     assert pool.cas_support.protection(namespace) is SwapProtection.UNPROVEN
-    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
+    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata, Sending()) == Swapped()
     assert pool.cas_support.protection(namespace) is SwapProtection.CAS
     assert pool.run(lambda client: client.cas_support.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
 
@@ -160,8 +160,8 @@ def test_a_swap_that_requires_cas_leaves_no_scratch_row(metastore: Any, pool: Cl
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
-    assert pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True) == Swapped()
-    assert isinstance(pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True), Refused)
+    assert pointer.swap(base, "file:/m1", metadata, metadata, Sending(require_cas=True)) == Swapped()
+    assert isinstance(pointer.swap(base, "file:/m1", metadata, metadata, Sending(require_cas=True)), Refused)
     assert pool.ask("get_all_tables", db_name=namespace) == ["t"]
     folder = Path(metastore.warehouse.removeprefix("file:")) / f"{namespace}.db"
     assert [path.name for path in folder.glob("iceberg_hms_probe*")] == []
@@ -176,11 +176,11 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
         base = pointer.load(name)
         for number in (1, 2):
-            assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
+            assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata, Sending()) == Swapped()
         assert pool.cas_support.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
         assert pool.cas_support.protection(name.namespace) is SwapProtection.BLIND
         with pytest.raises(MetastoreUnavailable, match="broken"):
-            pointer.swap(base, "file:/m3", metadata, metadata, require_cas=True)
+            pointer.swap(base, "file:/m3", metadata, metadata, Sending(require_cas=True))
         assert pointer.load(name).metadata_location == "file:/m2"
         pool.close()
 

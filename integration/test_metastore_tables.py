@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
+from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName
 from iceberg_hms.errors import AlreadyExists, InvalidInput, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
@@ -58,7 +58,7 @@ def test_what_others_put_into_a_row_survives_a_swap(
     row.sd.bucketCols, row.sd.numBuckets = ["id"], 4
     row.sd.parameters = {"sd": "kept"}
     alter(pool, name, row)
-    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
+    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata, Sending()) == Swapped()
     now = pointer.load(name)
     assert now.metadata_location == "file:/m1"
     assert now.parameters["foreign"] == "kept"
@@ -104,7 +104,7 @@ def test_columns_of_every_type_are_created_and_altered(
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t", columns=every)
     name = TableName(namespace, "t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
-    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
+    assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata, Sending()) == Swapped()
     types = dict(columns_of(pointer, name))
     assert types["c10"] == "timestamp"
     assert types[f"c{len(every)}"] == "struct<B:timestamp>"
@@ -121,8 +121,8 @@ def test_a_stock_metastore_keeps_its_columns_and_takes_the_swap(
     before = table_metadata(location, columns=((1, "a", "string"), (2, "b", "long")))
     after = table_metadata(location, columns=((2, "b", "long"),))
     pointer.create(name, "file:/m0", before, None)
-    assert pointer.swap(pointer.load(name), "file:/m1", after, before) == Swapped()
-    assert pointer.swap(pointer.load(name), "file:/m2", after, after) == Swapped()
+    assert pointer.swap(pointer.load(name), "file:/m1", after, before, Sending()) == Swapped()
+    assert pointer.swap(pointer.load(name), "file:/m2", after, after, Sending()) == Swapped()
     assert pointer.load(name).metadata_location == "file:/m2"
     assert columns_of(pointer, name) == [("a", "string"), ("b", "bigint")]
     warnings = [record for record in caplog.records if "disallow.incompatible.col.type.changes" in record.message]
@@ -142,7 +142,7 @@ def test_an_outdated_swap_on_a_stock_metastore_is_a_conflict_whatever_its_column
     after = table_metadata(location, columns=((2, "b", "long"),))
     pointer.create(name, "file:/m0", before, None)
     base = replace(pointer.load(name), metadata_location="file:/outdated")
-    answer = pointer.swap(base, "file:/m1", after, before)
+    answer = pointer.swap(base, "file:/m1", after, before, Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     assert pointer.load(name).metadata_location == "file:/m0"

@@ -7,7 +7,7 @@ import pytest
 
 from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.memory_budget import LARGE_BYTES, MemoryBudget
-from iceberg_hms.work_owner import NOBODY, owned_by
+from iceberg_hms.work import NOBODY, owned_by
 
 
 def test_one_owner_holds_half_and_all_together_the_whole() -> None:

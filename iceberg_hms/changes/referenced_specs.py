@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.work import stop_if_caller_left
 
 #: `RequirementFailed.name` of the two assumptions.
 SPECS_EXIST = "snapshot-partition-specs"

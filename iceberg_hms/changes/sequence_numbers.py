@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.change import Manifests, StagedChange, Update
 from iceberg_hms.changes.manifest_delta import added_manifests, has_explicit_min, without_numbers
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
@@ -24,6 +23,7 @@ from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestFile, assign_numbers
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.work import stop_if_caller_left
 
 
 def renumber(base: TableMetadata, sent: Sequence[Update], manifests: Manifests) -> StagedChange:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import MissingFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.work import stop_if_caller_left
 
 
 def has_files_sorted_as(order_id: int, added: Iterable[Mapping[str, Any]], manifests: Manifests) -> bool:

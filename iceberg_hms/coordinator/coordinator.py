@@ -35,7 +35,7 @@ from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, new_he
 from iceberg_hms.coordinator.staging.refused_change import RefusedChange
 from iceberg_hms.errors import QueueFull, proved
 from iceberg_hms.format.file_bounds import FileBounds
-from iceberg_hms.work_owner import owned_by
+from iceberg_hms.work import owned_by
 
 logger = logging.getLogger(__name__)
 

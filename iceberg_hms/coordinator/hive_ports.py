@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class HiveTables(Protocol):
         MetastoreUnavailable when time runs out."""
         ...
 
-    def drop(self, table: HiveTable) -> SwapAnswer:
+    def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         """Remove the row, whatever it is by now; files stay. Only the lock and a look under it protect it; as
         `TablePointer.drop`."""
         ...

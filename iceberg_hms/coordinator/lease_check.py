@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import HeldLock, Runtime
 from iceberg_hms.errors import LockLost
@@ -14,8 +10,6 @@ from iceberg_hms.errors import LockLost
 HEARTBEATS_PER_LEASE = 10
 #: Long leases get more heartbeats than that: `locks list` takes two missed ones as a sign that a process has ended.
 _HEARTBEAT_SECONDS_MAX = 5.0
-
-_LOCKS: ContextVar[Sequence[HeldLock]] = ContextVar("iceberg_hms_locks", default=())
 
 
 def heartbeat_seconds(lease_seconds: float) -> float:
@@ -30,36 +24,6 @@ def renew_if_half_expired(lock: HeldLock) -> None:
     """
     if lock.seconds_since_renewal() > lock.lease_seconds / 2:
         lock.renew()
-
-
-@contextmanager
-def sending_under(locks: Sequence[HeldLock]) -> Iterator[None]:
-    """What this thread sends within is protected by these locks, which `HeldLock.ensure_held` has just found fresh."""
-    token = _LOCKS.set(locks)
-    try:
-        yield
-    finally:
-        _LOCKS.reset(token)
-
-
-def require_fresh_locks() -> None:
-    """Called by drivers just before they send a swap, rename or drop that only its locks protect. Since `ensure_held`
-    found the locks fresh, the driver may have waited for a connection, opened it, and asked its server whether it
-    compares and swaps.
-
-    Raises LockLost if a lock was not renewed for half of its lease. Does not renew it here: that takes a connection,
-    and the driver holds one already, perhaps the last."""
-    for lock in _LOCKS.get():
-        if lock.seconds_since_renewal() > lock.lease_seconds / 2:
-            raise LockLost("a lock was not renewed for half of its lease before the request could be sent")
-
-
-def require_unexpired_locks() -> None:
-    """The same just before a swap that its server compares atomically: such a swap overwrites nothing, but behind one
-    address there may be another server, which compares nothing, and on which a writer that took our expired lock swaps
-    over ours. Raises LockLost if a lock was not renewed for its lease."""
-    for lock in _LOCKS.get():
-        lock.seconds_since_renewal()
 
 
 class LeaseCheck:

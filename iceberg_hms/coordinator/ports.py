@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
+from iceberg_hms.errors import LockLost
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import table_properties
@@ -140,15 +141,48 @@ class UuidMatches:
     without_uuid: Sequence[Pointer]
 
 
+def tell_nobody() -> None:
+    """For what has no caller that could leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What a driver heeds as it sends a swap, rename or drop.
+
+    locks: protect the request; `HeldLock.ensure_held` has just found them held. Since then the driver may have waited
+        for a connection, opened it, and asked its server whether it compares and swaps.
+    require_cas: the request may go only to a server that is proven to compare and swap atomically. For any other the
+        driver sends nothing, and raises CompareAndSwapUnproven.
+    overdue: called on the thread that sends, at most once, when the ordinary time for an answer is over and the driver
+        goes on waiting. Does not raise.
+    """
+
+    locks: Sequence[HeldLock] = ()
+    require_cas: bool = False
+    overdue: Callable[[], None] = tell_nobody
+
+    def require_fresh_locks(self) -> None:
+        """Before a request that only its locks protect. Raises LockLost if one was not renewed for half of its lease.
+        Does not renew it here: that takes a connection, and the driver holds one already, perhaps the last."""
+        for lock in self.locks:
+            if lock.seconds_since_renewal() > lock.lease_seconds / 2:
+                raise LockLost("a lock was not renewed for half of its lease before the request could be sent")
+
+    def require_unexpired_locks(self) -> None:
+        """Before a swap that its server compares atomically. It overwrites nothing there, but behind one address there
+        may be another server, which compares nothing, and on which a writer that took our expired lock swaps over ours.
+        Raises LockLost if a lock was not renewed for its lease."""
+        for lock in self.locks:
+            lock.seconds_since_renewal()
+
+
 class TablePointer(Protocol):
     """Rows of Iceberg tables in the metastore. Never touches a row that is not an Iceberg table's.
 
-    Where only a lock protects a swap, rename or drop (no atomic compare-and-swap), the driver
-
-    - calls `coordinator.lease_check.require_fresh_locks` just before it sends the request; the LockLost that
-      this raises proves that nothing was sent;
-    - waits for the answer for up to `metastore.unanswered-swap-timeout-ms`, and calls
-      `coordinator.sending.caller_timeouts.notify_caller_timeout` when the ordinary timeout is over.
+    Just before a swap, rename or drop is sent the driver calls `Sending.require_fresh_locks` if only a lock protects it
+    (no atomic compare-and-swap), else `require_unexpired_locks`; the LockLost that these raise proves that nothing was
+    sent. Where only a lock protects it the driver waits for the answer for up to
+    `metastore.unanswered-swap-timeout-ms`, and calls `Sending.overdue` when the ordinary timeout is over.
 
     All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for failures before anything was sent.
     """
@@ -164,8 +198,8 @@ class TablePointer(Protocol):
         location: str,
         metadata: TableMetadata,
         replaced: TableMetadata,
+        sending: Sending,
         *,
-        require_cas: bool = False,
         owns_folder: bool = False,
     ) -> SwapAnswer:
         """Point the row at `location`, with `base.metadata_location` as the expected value. Writes the whole row back
@@ -173,9 +207,8 @@ class TablePointer(Protocol):
         that `replaced` (the metadata at `base`) had and `metadata` lacks.
 
         Sends the request once. After Unanswered(atomic=True) the caller may send the same swap again, with
-        require_cas: then the driver sends nothing unless the server is proven to compare and swap atomically, and
-        raises CompareAndSwapUnproven. owns_folder: record that the table owns the folder that
-        `metadata` names. Without it a row that owns another folder owns none afterwards."""
+        `Sending.require_cas`. owns_folder: record that the table owns the folder that `metadata` names. Without it a
+        row that owns another folder owns none afterwards."""
         ...
 
     def accepts_writes(self, name: TableName) -> bool | None:
@@ -192,10 +225,10 @@ class TablePointer(Protocol):
         owns_folder: record that the table owns its folder."""
         ...
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """Give the row another name, with `base.metadata_location` as the expected value. That is right again once the
         table was renamed there and back, so Unanswered is never atomic. A taken name is Refused(conflict=True,
-        AlreadyExists). require_cas: as for `swap`."""
+        AlreadyExists)."""
         ...
 
     def databases(self) -> Sequence[str]:
@@ -229,7 +262,7 @@ class TablePointer(Protocol):
         Raises InvalidInput for a folder that is no location, MetastoreUnavailable when time runs out."""
         ...
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
         """Remove the row; files stay. The metastore takes no expected value here: only the lock and a re-read under it
         protect a drop."""
         ...

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 
 
 class ViewPointer(Protocol):
     """Rows of Iceberg views in the metastore. Never touches a row that is not an Iceberg view's.
 
-    What `coordinator.ports.TablePointer` says of errors, of answers, of locks and of `require_cas` holds here too.
+    What `coordinator.ports.TablePointer` says of errors, of answers and of `Sending` holds here too.
     """
 
     def load(self, name: TableName) -> Pointer:
@@ -28,8 +28,7 @@ class ViewPointer(Protocol):
         location: str,
         metadata: ViewMetadata,
         replaced: ViewMetadata,
-        *,
-        require_cas: bool = False,
+        sending: Sending,
     ) -> SwapAnswer:
         """Point the row at `location`, with `base.metadata_location` as the expected value; as `TablePointer.swap`. The
         row gets the parameters, the columns and the SQL of `metadata`, and `base.metadata_location` as the previous
@@ -41,11 +40,11 @@ class ViewPointer(Protocol):
         database Refused(conflict=False, NoSuchNamespace). owner: as for tables."""
         ...
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As `TablePointer.rename`."""
         ...
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
         """Remove the row; files stay. Without an expected value, as `TablePointer.drop`."""
         ...
 

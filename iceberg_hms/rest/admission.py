@@ -7,7 +7,7 @@ from types import TracebackType
 
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.memory_budget import MemoryBudget
-from iceberg_hms.work_owner import caller_owner
+from iceberg_hms.work import caller_owner
 
 
 class Admission:

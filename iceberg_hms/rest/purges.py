@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from iceberg_hms import work_owner
+from iceberg_hms import work
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.coordinator.files.own_files import SEARCH_ALL_SECONDS
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
@@ -95,13 +95,13 @@ class Purges:
                     # There is no thread.
                     return False
                 self._threads += 1
-            self._waiting.append((purge, work_owner.owner()))
+            self._waiting.append((purge, work.owner()))
             return True
 
     def _work(self) -> None:
         while (following := self._next()) is not None:
             purge, owner = following
-            with work_owner.owned_by(owner):
+            with work.owned_by(owner):
                 self._finish(purge, SEARCH_SECONDS, tries=TRIES)
 
     def _next(self) -> tuple[Purge, str] | None:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.access.authorization import RunOnThread
 from iceberg_hms.thread_pool import ThreadPool
-from iceberg_hms.work_owner import NOBODY, caller_owner, owned_by
+from iceberg_hms.work import NOBODY, caller_owner, owned_by
 
 #: How many requests may wait for each thread. More would wait longer than their clients.
 WAITING_PER_THREAD: Final = 64
@@ -54,7 +54,7 @@ class RequestThreads:
             self.pending -= 1
 
     def run_for(self, caller: str) -> RunOnThread:
-        """`run`, for the work of this caller, to whom `work_owner` knows it to belong."""
+        """`run`, for the work of this caller, to whom `work` knows it to belong."""
 
         def run(function: Callable[[], Result]) -> Awaitable[Result]:
             def owned() -> Result:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
-from iceberg_hms.coordinator import usage
+from iceberg_hms import work
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import (
     CorruptFile,
@@ -170,7 +170,7 @@ class PyArrowFiles:
         length = self.length(location)
         if length != len(data):
             raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
-        usage.wrote(length)
+        work.wrote(length)
 
     def make_folder(self, location: str) -> None:
         """As the port says."""

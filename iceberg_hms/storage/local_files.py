@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from iceberg_hms.caller_left import stop_if_caller_left
+from iceberg_hms.work import stop_if_caller_left
 
 #: More threads than this would wait for the same disk.
 _FLUSH_THREADS: Final = 4

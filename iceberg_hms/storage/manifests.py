@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Result, Runtime
@@ -45,6 +44,7 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 from iceberg_hms.storage import file_filters
 from iceberg_hms.storage.bounded_cache import BoundedCache
+from iceberg_hms.work import stop_if_caller_left
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.tables.parameters import is_iceberg, is_purged
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
@@ -56,7 +56,7 @@ class MemoryHiveTables:
             for name in self.tables.list_tables(namespace):
                 yield self.tables.load(TableName(namespace, name))
 
-    def drop(self, table: HiveTable) -> SwapAnswer:
+    def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
 
         def move() -> SwapAnswer:

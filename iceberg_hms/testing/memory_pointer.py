@@ -11,6 +11,7 @@ from enum import Enum, auto
 from iceberg_hms.coordinator.ports import (
     Pointer,
     Refused,
+    Sending,
     SwapAnswer,
     Swapped,
     TableFolder,
@@ -159,12 +160,12 @@ class MemoryTablePointer:
         location: str,
         metadata: TableMetadata,
         replaced: TableMetadata,
+        sending: Sending,
         *,
-        require_cas: bool = False,
         owns_folder: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
-        if require_cas and not self.atomic:
+        if sending.require_cas and not self.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
@@ -206,9 +207,9 @@ class MemoryTablePointer:
 
         return self.move("create", name, move)
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        if require_cas and not self.atomic:
+        if sending.require_cas and not self.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
@@ -223,7 +224,7 @@ class MemoryTablePointer:
 
         return self.move("rename", base.name, move)
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
 
         def move() -> SwapAnswer:

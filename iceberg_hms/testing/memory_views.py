@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName
 from iceberg_hms.errors import AlreadyExists, CompareAndSwapUnproven, NoSuchNamespace, NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.tables.parameters import (
@@ -49,11 +49,10 @@ class MemoryViewPointer:
         location: str,
         metadata: ViewMetadata,
         replaced: ViewMetadata,
-        *,
-        require_cas: bool = False,
+        sending: Sending,
     ) -> SwapAnswer:
         """As the port says."""
-        self._check_cas(require_cas)
+        self._check_cas(sending)
 
         def move() -> SwapAnswer:
             if (refusal := self.tables.refusal(base, NoSuchView)) is not None:
@@ -83,9 +82,9 @@ class MemoryViewPointer:
 
         return self.tables.move("create", name, move)
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        self._check_cas(require_cas)
+        self._check_cas(sending)
 
         def move() -> SwapAnswer:
             if (refusal := self.tables.refusal(base, NoSuchView)) is not None:
@@ -99,7 +98,7 @@ class MemoryViewPointer:
 
         return self.tables.move("rename", base.name, move)
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
 
         def move() -> SwapAnswer:
@@ -117,6 +116,6 @@ class MemoryViewPointer:
         views = [name for name, row in rows if is_iceberg_view(row.table_type, row.parameters)]
         return sorted(name.name for name in views if name.namespace == namespace)
 
-    def _check_cas(self, require_cas: bool) -> None:
-        if require_cas and not self.tables.atomic:
+    def _check_cas(self, sending: Sending) -> None:
+        if sending.require_cas and not self.tables.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")

@@ -27,8 +27,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "expect-the-current-location",
         "a swap expects the base that it was built on",
         _SWAP_OUTCOME,
-        "            return ports.pointer.swap(\n                base.pointer,\n",
-        "            return ports.pointer.swap(\n                ports.pointer.load(base.pointer.name),\n",
+        "        return self._ports.pointer.swap(\n            base.pointer,\n",
+        "        return self._ports.pointer.swap(\n            self._ports.pointer.load(self.name),\n",
     ),
     Mutant(
         "skip-the-reload-under-the-lock",
@@ -161,9 +161,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a swap that is sent again expects the same base",
         _SWAP_OUTCOME,
         "            base.pointer,\n            attempt.location,\n            attempt.metadata,\n"
-        "            base.metadata,\n            require_cas=True,\n",
-        "            self._ports.pointer.load(self.name),\n            attempt.location,\n"
-        "            attempt.metadata,\n            base.metadata,\n",
+        "            base.metadata,\n            sending,\n",
+        "            self._ports.pointer.load(self.name)\n"
+        "            if sending.overdue.__name__ == 'tell_nobody'\n            else base.pointer,\n"
+        "            attempt.location,\n            attempt.metadata,\n"
+        "            base.metadata,\n            sending,\n",
     ),
     Mutant(
         "skip-the-metadata-log",

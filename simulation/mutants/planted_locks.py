@@ -27,9 +27,9 @@ LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "send-a-blind-swap-under-an-old-lock",
         "a blind swap is sent only under a lock that was renewed just before",
-        _LEASE_CHECK,
-        "        if lock.seconds_since_renewal() > lock.lease_seconds / 2:\n            raise LockLost(",
-        "        if False:\n            raise LockLost(",
+        "coordinator/ports.py",
+        "            if lock.seconds_since_renewal() > lock.lease_seconds / 2:\n                raise LockLost(",
+        "            if False:\n                raise LockLost(",
         scenario="late-ignored",
     ),
     Mutant(

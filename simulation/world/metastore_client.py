@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TException
 
-from iceberg_hms.coordinator import usage
+from iceberg_hms import work
 from iceberg_hms.coordinator.ports import TableName, ThreadEvent
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, ConnectionCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -111,7 +111,7 @@ class SimulatedMetastoreClient(MetastoreClient):
 
     def call(self, method: str, /, **arguments: Any) -> Any:
         """As MetastoreClient.call."""
-        usage.called(method)
+        work.called(method)
         if not self._is_open:
             raise NotSent("the connection is closed")
         try:

@@ -8,7 +8,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, QueueFull, RequirementFailed
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
-from iceberg_hms.work_owner import owned_by, owner
+from iceberg_hms.work import owned_by, owner
 from simulation.actors import requests
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 

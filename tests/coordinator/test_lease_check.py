@@ -2,7 +2,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from iceberg_hms.coordinator.lease_check import renew_if_half_expired, require_fresh_locks, sending_under
+from iceberg_hms.coordinator.lease_check import renew_if_half_expired
+from iceberg_hms.coordinator.ports import Sending
 from iceberg_hms.errors import LockLost
 from tests.coordinator.group.test_commit_group import harness as harness
 from tests.coordinator.group.test_commit_group import when_locking
@@ -42,9 +43,9 @@ def test_renewing_a_lost_lock_raises(lock):
 @pytest.mark.parametrize(("age", "refused"), [(150.0, False), (150.1, True)])
 def test_nothing_is_sent_under_a_lock_that_is_not_fresh(age, refused):
     locks = [Lock(age=0.0), Lock(age=age)]
-    with sending_under(locks), pytest.raises(LockLost) if refused else nullcontext():
-        require_fresh_locks()
-    require_fresh_locks()
+    with pytest.raises(LockLost) if refused else nullcontext():
+        Sending(locks).require_fresh_locks()
+    Sending().require_fresh_locks()
     assert [lock.renewed for lock in locks] == [0, 0]
 
 

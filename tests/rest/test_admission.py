@@ -5,7 +5,7 @@ import pytest
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.admission import Admission
-from iceberg_hms.work_owner import caller_owner
+from iceberg_hms.work import caller_owner
 
 
 def test_each_caller_has_so_many_requests() -> None:

@@ -25,7 +25,7 @@ from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequ
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.work_owner import owner
+from iceberg_hms.work import owner
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048

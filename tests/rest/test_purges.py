@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms import work_owner
+from iceberg_hms import work
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.coordinator.files.own_files import SEARCH_ALL_SECONDS
 from iceberg_hms.rest import purges as purges_module
@@ -51,7 +51,7 @@ class HeldPurge(Purge):
         self.asked += 1
         self.searches.append((search_seconds, is_last))
         self.threads.append(threading.current_thread().name)
-        self.owners.append(work_owner.owner())
+        self.owners.append(work.owner())
         if self.fails:
             raise ZeroDivisionError
         if self.asked > 1:
@@ -94,7 +94,7 @@ def test_a_small_table_is_purged_before_the_answer() -> None:
 
 def test_a_large_one_goes_on_behind_the_answer_for_its_caller(runtime: ThreadRuntime) -> None:
     purges = Purges(runtime)
-    with work_owner.owned_by("caller ann"):
+    with work.owned_by("caller ann"):
         [large] = many(purges, 1)
     assert not large.ended.is_set()
     large.permits.release()

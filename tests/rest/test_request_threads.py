@@ -7,7 +7,7 @@ import pytest
 
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.request_threads import RequestThreads
-from iceberg_hms.work_owner import NOBODY, owner
+from iceberg_hms.work import NOBODY, owner
 
 SECONDS = 10
 

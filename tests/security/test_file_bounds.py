@@ -25,7 +25,6 @@ import pyarrow
 import pytest
 from pyarrow import fs
 
-from iceberg_hms.caller_left import working_for
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache
 from iceberg_hms.errors import CommitFailed, CorruptFile, InvalidInput
@@ -39,6 +38,7 @@ from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.work import working_for
 from tests.format import documents
 from tests.rest.fakes import SCHEMA, ScriptedCatalog
 

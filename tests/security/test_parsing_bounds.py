@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.caller_left import working_for
 from iceberg_hms.catalog.schemas import to_order, to_spec
 from iceberg_hms.changes.known_senders import is_known_sender
 from iceberg_hms.changes.request import from_request
@@ -28,6 +27,7 @@ from iceberg_hms.format.updates.apply import APPLIERS, apply
 from iceberg_hms.metastore.connection import faults
 from iceberg_hms.metastore.connection.thrift_types import ttypes
 from iceberg_hms.rest.payloads import Page, parse_object
+from iceberg_hms.work import working_for
 from tests.format import documents
 from tests.format.documents import COLUMNS, NOW_MS
 from tests.security.growth import is_linear, is_linear_in_time

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.caller_left import working_for
 from iceberg_hms.errors import CommitFailed
 from iceberg_hms.storage import local_files
+from iceberg_hms.work import working_for
 
 
 def create(path: Path, data: bytes = b"data", *, fsync: bool = False) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, Unanswered
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, made, table_metadata
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer, ScriptedAnswer
@@ -36,10 +36,10 @@ def test_a_scripted_answer_is_given_once(answer: ScriptedAnswer, expected: type,
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.answers.append(answer)
-    assert isinstance(pointer.swap(base, "memory:/1", METADATA, METADATA), expected)
+    assert isinstance(pointer.swap(base, "memory:/1", METADATA, METADATA, Sending()), expected)
     now = pointer.load(NAME)
     assert now.metadata_location == ("memory:/1" if moved else base.metadata_location)
-    assert pointer.swap(now, "memory:/2", METADATA, METADATA) == Swapped()
+    assert pointer.swap(now, "memory:/2", METADATA, METADATA, Sending()) == Swapped()
 
 
 @pytest.mark.parametrize("atomic", [True, False])
@@ -48,10 +48,10 @@ def test_an_unanswered_swap_says_whether_its_server_is_atomic(atomic: bool) -> N
     base = made(pointer, place_of(pointer))
     pointer.atomic = atomic
     pointer.answers += [ScriptedAnswer.REQUEST_LOST] * 3
-    swapped = pointer.swap(base, "memory:/1", METADATA, METADATA)
+    swapped = pointer.swap(base, "memory:/1", METADATA, METADATA, Sending())
     assert isinstance(swapped, Unanswered)
     assert swapped.atomic is atomic
-    for answer in (pointer.rename(base, TableName("db", "u")), pointer.drop(base)):
+    for answer in (pointer.rename(base, TableName("db", "u"), Sending()), pointer.drop(base, Sending())):
         assert isinstance(answer, Unanswered)
         assert not answer.atomic
 
@@ -62,7 +62,7 @@ def test_a_swap_that_requires_compare_and_swap_is_not_sent_without_it() -> None:
     pointer.atomic = False
     sent = len(pointer.calls)
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(base, "memory:/1", METADATA, METADATA, require_cas=True)
+        pointer.swap(base, "memory:/1", METADATA, METADATA, Sending(require_cas=True))
     assert len(pointer.calls) == sent
     assert pointer.load(NAME).metadata_location == base.metadata_location
 
@@ -71,8 +71,8 @@ def test_a_delayed_swap_lands_later_unless_the_table_moved() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.answers += [ScriptedAnswer.DELAYED, ScriptedAnswer.DELAYED]
-    pointer.swap(base, "memory:/1", METADATA, METADATA)
-    pointer.swap(base, "memory:/2", METADATA, METADATA)
+    pointer.swap(base, "memory:/1", METADATA, METADATA, Sending())
+    pointer.swap(base, "memory:/2", METADATA, METADATA, Sending())
     first, second = pointer.deliver_delayed()
     assert first == Swapped()
     assert isinstance(second, Refused)
@@ -84,7 +84,7 @@ def test_another_writer_swaps_just_before_us() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.before_moves.append(lambda: pointer.point(NAME, "memory:/foreign"))
-    answer = pointer.swap(base, "memory:/1", METADATA, METADATA)
+    answer = pointer.swap(base, "memory:/1", METADATA, METADATA, Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     now = pointer.load(NAME)

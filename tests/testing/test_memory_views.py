@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.coordinator.ports import TableName, Unanswered
+from iceberg_hms.coordinator.ports import Sending, TableName, Unanswered
 from iceberg_hms.errors import CompareAndSwapUnproven, MetastoreUnavailable
 from iceberg_hms.testing.contracts.table_pointer import Place
 from iceberg_hms.testing.contracts.view_pointer import CHECKS, Check, made, view_metadata
@@ -31,7 +31,7 @@ def test_a_script_of_the_tables_holds_for_views(tables: MemoryTablePointer) -> N
     views = MemoryViewPointer(tables)
     base = made(views, place_of(tables))
     tables.answers.append(ScriptedAnswer.REPLY_LOST)
-    answer = views.swap(base, "memory:/1", METADATA, METADATA)
+    answer = views.swap(base, "memory:/1", METADATA, METADATA, Sending())
     assert isinstance(answer, Unanswered)
     assert views.load(NAME).metadata_location == "memory:/1"
     tables.load_errors.append(MetastoreUnavailable("down"))
@@ -44,9 +44,9 @@ def test_nothing_is_sent_to_a_server_that_must_be_atomic_and_is_not(tables: Memo
     base = made(views, place_of(tables))
     tables.atomic = False
     with pytest.raises(CompareAndSwapUnproven):
-        views.swap(base, "memory:/1", METADATA, METADATA, require_cas=True)
+        views.swap(base, "memory:/1", METADATA, METADATA, Sending(require_cas=True))
     with pytest.raises(CompareAndSwapUnproven):
-        views.rename(base, TableName("db", "w"), require_cas=True)
+        views.rename(base, TableName("db", "w"), Sending(require_cas=True))
     assert views.load(NAME) == base
 
 

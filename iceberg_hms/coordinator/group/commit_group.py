@@ -59,8 +59,8 @@ from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution, TableSw
 from iceberg_hms.coordinator.sending.unanswered_swaps import publish_overdue
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt, fence, write
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.coordinator.usage import Usage, measured
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
+from iceberg_hms.work import Usage, measured
 
 logger = logging.getLogger(__name__)
 
@@ -365,14 +365,15 @@ def _send(
 ) -> None:
     """Send a swap, find out what became of it, and record that. Raises as `send_swap`, if nothing was sent."""
     ports, started = group.ports, group.ports.runtime.now()
+    swap = TableSwap(ports, group.cache, attempt)
     progress.attempt = None
     try:
-        answer = send_swap(ports, attempt, lock, overdue)
+        answer = send_swap(swap, lock, overdue)
     except IcebergHmsError:
         group.sources.sent.settle(sent, CommitStatus.FAILURE)
         progress.attempt = attempt
         raise
-    resolution = SwapResolution(ports, group.settings, TableSwap(ports, group.cache, attempt), lock, overdue=overdue)
+    resolution = SwapResolution(ports, group.settings, swap, lock, overdue=overdue)
     found = resolution.resolve(answer)
     group.sources.sent.settle(sent, found, answer, left_seconds=resolution.left_seconds)
     group.figures.swap_ms += (ports.runtime.now() - started) * 1000

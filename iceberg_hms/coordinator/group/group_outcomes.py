@@ -21,8 +21,8 @@ from iceberg_hms.coordinator.outcome.outcome import Committed, Outcome, Unknown,
 from iceberg_hms.coordinator.ports import EventListener, Runtime, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.coordinator.usage import Usage
 from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.work import Usage
 
 
 class GroupOutcomes:

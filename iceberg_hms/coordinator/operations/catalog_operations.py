@@ -42,10 +42,18 @@ from iceberg_hms.coordinator.locations.location_policy import LocationGuard
 from iceberg_hms.coordinator.operations.creation_outcome import CreationOutcome, perhaps_created
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
-from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Pointer, Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.coordinator.ports import (
+    CommitPorts,
+    LockUse,
+    Pointer,
+    Refused,
+    SwapAnswer,
+    Swapped,
+    TableName,
+    tell_nobody,
+)
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.sending.operation_requests import (
     find_taken,
     held_until_now,
@@ -56,14 +64,12 @@ from iceberg_hms.coordinator.sending.operation_requests import (
     refuse_taken,
     retry_with_full_lease,
     send,
-    send_with_cas,
     was_made,
 )
 from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution, TableSwap
 from iceberg_hms.coordinator.sending.unanswered_swaps import run_with_caller_timeout
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
-from iceberg_hms.coordinator.usage import measured
 from iceberg_hms.errors import (
     AlreadyExists,
     CommitConflict,
@@ -78,6 +84,7 @@ from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.named_locations import new_paths
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.work import measured
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +168,7 @@ class CatalogOperations:
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
         self._cache.put(location, metadata)
         try:
-            answer = send(lambda: insert(name, location, metadata, owner))
+            answer = send(lambda _: insert(name, location, metadata, owner))
         except IcebergHmsError:
             delete_files(self._ports.files, [location, *lists, *staged.files])
             raise
@@ -233,7 +240,7 @@ class CatalogOperations:
         Tables without a catalog use the names of their metadata files again (`v1.metadata.json`), so the file is read
         even if the cache has one of this name."""
 
-        def register() -> CommitReport:
+        def register(overdue: Callable[[], None] = tell_nobody) -> CommitReport:
             taken = find_taken(self._ports, name)
             metadata = self._registered(name, location, taken, guard)
             if check is not None:
@@ -244,12 +251,14 @@ class CatalogOperations:
             if taken is None or not same_folder(taken.location, metadata.location):
                 look()
             refuse_shared_paths(self._ports, name, metadata.location, _paths(metadata))
-            return self._register(name, location, metadata, taken, owner, wait_seconds, look, check)
+            return self._register(name, location, metadata, taken, owner, wait_seconds, look, check, overdue)
 
         if not overwrite:
             return self._published(register, "registered")
         what = f"registration of {name}"
-        return run_with_caller_timeout(self._ports, name, what, lambda: self._published(register, "registered"))
+        return run_with_caller_timeout(
+            self._ports, name, what, lambda overdue: self._published(lambda: register(overdue), "registered")
+        )
 
     def _register(
         self,
@@ -261,9 +270,10 @@ class CatalogOperations:
         wait_seconds: float,
         look: Callable[[], object],
         check: Callable[[TableMetadata, TableMetadata], None] | None,
+        overdue: Callable[[], None],
     ) -> CommitReport:
         if taken is None:
-            answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
+            answer = send(lambda _: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
             if another is not None:
                 # A file that was registered twice gives two tables one UUID.
@@ -278,7 +288,7 @@ class CatalogOperations:
         sent: list[CommitAttempt] = []
 
         def swap(use: LockUse) -> str:
-            return self._swap_to(name, copy, metadata, wait_seconds, use, sent, check)
+            return self._swap_to(name, copy, metadata, wait_seconds, use, sent, check, overdue)
 
         try:
             previous = retry_with_full_lease(swap)
@@ -320,6 +330,7 @@ class CatalogOperations:
         use: LockUse,
         sent: list[CommitAttempt],
         check: Callable[[TableMetadata, TableMetadata], None] | None,
+        overdue: Callable[[], None],
     ) -> str:
         """Swap a table to metadata that does not follow from its own. Returns the metadata location that this replaced.
         sent: gets each swap that was sent. check: as for `register`."""
@@ -331,11 +342,11 @@ class CatalogOperations:
                 base = self._cache.version(pointer)
                 if check is not None:
                     check(metadata, base.metadata)
-                swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
-                answer = send_with_cas(swap, locks)
-                sent.append(CommitAttempt(base, metadata, location))
-                made = TableSwap(self._ports, self._cache, sent[-1])
-                resolution = SwapResolution(self._ports, self._settings, made, lock, overdue=notify_caller_timeout)
+                attempt = CommitAttempt(base, metadata, location)
+                swap = TableSwap(self._ports, self._cache, attempt)
+                answer = send(swap.send, locks, overdue=overdue)
+                sent.append(attempt)
+                resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=overdue)
                 status = resolution.resolve(answer)
                 if status is CommitStatus.SUCCESS:
                     return pointer.metadata_location
@@ -348,16 +359,16 @@ class CatalogOperations:
         """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
         CommitStateUnknown."""
 
-        run_with_caller_timeout(self._ports, name, f"rename of {name}", lambda: self._rename(name, to, wait_seconds))
+        run_with_caller_timeout(self._ports, name, f"rename of {name}", partial(self._rename, name, to, wait_seconds))
 
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float) -> None:
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float, overdue: Callable[[], None]) -> None:
         ports = self._ports
         with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:
             refuse_taken(ports, to, f"Cannot rename {name} to {to}")
             base = ports.pointer.load(name)
-            answer = send_with_cas(partial(ports.pointer.rename, base, to), locks, blind=True)
+            answer = send(partial(ports.pointer.rename, base, to), locks, blind=True, overdue=overdue)
             load, location = ports.pointer.load, base.metadata_location
-            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
+            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks, overdue):
                 return
             raise_not_made(answer, unchanged=points_at(load, name, location), what=f"rename of {name}")
 
@@ -368,10 +379,10 @@ class CatalogOperations:
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
-        return run_with_caller_timeout(self._ports, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
+        return run_with_caller_timeout(self._ports, name, f"drop of {name}", partial(self._drop, name, wait_seconds))
 
-    def _drop(self, name: TableName, wait_seconds: float) -> TableVersion | None:
-        pointer = self._remove(name, wait_seconds)
+    def _drop(self, name: TableName, wait_seconds: float, overdue: Callable[[], None]) -> TableVersion | None:
+        pointer = self._remove(name, wait_seconds, overdue=overdue)
         if pointer is None:
             logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
             return None
@@ -382,7 +393,11 @@ class CatalogOperations:
             return None
 
     def _remove(
-        self, name: TableName, wait_seconds: float, check: Callable[[Pointer], None] | None = None
+        self,
+        name: TableName,
+        wait_seconds: float,
+        check: Callable[[Pointer], None] | None = None,
+        overdue: Callable[[], None] = tell_nobody,
     ) -> Pointer | None:
         """Remove a table's row; returns it. None: the name is gone, but it is not proved that this removed the row.
         check: raises, under the lock, to keep this row. Raises as `drop` and as the check."""
@@ -392,9 +407,9 @@ class CatalogOperations:
             pointer = ports.pointer.load(name)
             if check is not None:
                 check(pointer)
-            answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
+            answer = send(partial(ports.pointer.drop, pointer), locks, blind=True, overdue=overdue)
             is_made = partial(is_dropped, ports.pointer.load, name, lambda: self._others_of(pointer))
-            if not was_made(ports, self._settings, name, answer, is_made, locks):
+            if not was_made(ports, self._settings, name, answer, is_made, locks, overdue):
                 unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
                 raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
             return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None

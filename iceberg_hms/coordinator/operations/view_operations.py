@@ -26,10 +26,18 @@ from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, is_known_to_be_free, refuse_shared_paths
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationGuard
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
-from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import (
+    CommitPorts,
+    HeldLock,
+    LockUse,
+    Pointer,
+    Refused,
+    Sending,
+    SwapAnswer,
+    TableName,
+)
 from iceberg_hms.coordinator.reading.metadata_reader import MetadataReader
 from iceberg_hms.coordinator.reading.uuid_lookup import search_twice
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.sending.operation_requests import (
     is_dropped,
     locked,
@@ -37,7 +45,6 @@ from iceberg_hms.coordinator.sending.operation_requests import (
     raise_not_made,
     retry_with_full_lease,
     send,
-    send_with_cas,
     was_made,
 )
 from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution
@@ -116,7 +123,7 @@ class ViewOperations:
         location = view_file.new_location(metadata, None, self._ports.runtime.uuid())
         self._ports.files.write(location, view_file.encode(metadata, self._bounds))
         try:
-            answer = send(lambda: self.pointer.create(name, location, metadata, owner))
+            answer = send(lambda _: self.pointer.create(name, location, metadata, owner))
         except IcebergHmsError:
             delete_files(self._ports.files, [location])
             raise
@@ -142,7 +149,7 @@ class ViewOperations:
             check(metadata)
         refuse_view_folder(self._ports, name, metadata, root=root)
         refuse_view_paths(self._ports, name, None, metadata)
-        answer = send(lambda: self.pointer.create(name, location, metadata, owner))
+        answer = send(lambda _: self.pointer.create(name, location, metadata, owner))
         self._settle_creation(answer, name, location, metadata, is_new=False)
         return LoadedView(name, location, metadata)
 
@@ -154,7 +161,7 @@ class ViewOperations:
         Raises NoSuchView, InvalidInput; CommitFailed and its subtypes when it is proved that nothing changed;
         CommitStateUnknown when that is not known; MetastoreError and StorageError before anything was sent."""
 
-        def commit() -> LoadedView:
+        def commit(overdue: Callable[[], None]) -> LoadedView:
             try:
                 base = self._base(name)
                 metadata = self._replay(change, base, locations)
@@ -163,7 +170,9 @@ class ViewOperations:
                 if metadata.location != base.metadata.location:
                     refuse_view_folder(self._ports, name, metadata)
                 refuse_view_paths(self._ports, name, base.metadata, metadata)
-                return retry_with_full_lease(lambda use: self._commit(name, change, wait_seconds, locations, use))
+                return retry_with_full_lease(
+                    lambda use: self._commit(name, change, wait_seconds, locations, use, overdue)
+                )
             except IcebergHmsError as error:
                 # Whatever was sent is proved not to be made, unless this says that it is unknown.
                 raise proved(error) from error.__cause__
@@ -171,7 +180,13 @@ class ViewOperations:
         return run_with_caller_timeout(self._ports, name, f"commit to the view {name}", commit)
 
     def _commit(
-        self, name: TableName, change: ViewCommit, wait_seconds: float, locations: ClientLocations | None, use: LockUse
+        self,
+        name: TableName,
+        change: ViewCommit,
+        wait_seconds: float,
+        locations: ClientLocations | None,
+        use: LockUse,
+        overdue: Callable[[], None],
     ) -> LoadedView:
         with locked(self._ports, [name], wait_seconds, use=use) as locks:
             [lock] = locks
@@ -181,8 +196,8 @@ class ViewOperations:
                 if metadata is base.metadata:
                     return base.view
                 swap = self._written(base, metadata)
-                answer = self._sent(swap, lock)
-                resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=notify_caller_timeout)
+                answer = self._sent(swap, lock, overdue)
+                resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=overdue)
                 status = resolution.resolve(answer)
                 if status is CommitStatus.SUCCESS:
                     return LoadedView(name, swap.location, metadata)
@@ -197,35 +212,37 @@ class ViewOperations:
         Raises NoSuchView, NoSuchNamespace, AlreadyExists, LockNotAcquired, CommitStateUnknown."""
 
         run_with_caller_timeout(
-            self._ports, name, f"rename of {name}", lambda: self._rename(name, to, wait_seconds, what)
+            self._ports, name, f"rename of {name}", partial(self._rename, name, to, wait_seconds, what)
         )
 
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float, what: str) -> None:
+    def _rename(
+        self, name: TableName, to: TableName, wait_seconds: float, what: str, overdue: Callable[[], None]
+    ) -> None:
         ports, load = self._ports, self.pointer.load
         with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:
             base = load(name)
             holder = self._holder(to)
             if holder is not None:
                 raise AlreadyExists(f"{what}. {holder} already exists")
-            answer = send_with_cas(partial(self.pointer.rename, base, to), locks, blind=True)
+            answer = send(partial(self.pointer.rename, base, to), locks, blind=True, overdue=overdue)
             location = base.metadata_location
-            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
+            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks, overdue):
                 return
             raise_not_made(answer, unchanged=points_at(load, name, location), what=f"rename of {name}")
 
     def drop(self, name: TableName, *, wait_seconds: float) -> None:
         """Remove a view's row; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
-        run_with_caller_timeout(self._ports, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
+        run_with_caller_timeout(self._ports, name, f"drop of {name}", partial(self._drop, name, wait_seconds))
 
-    def _drop(self, name: TableName, wait_seconds: float) -> None:
+    def _drop(self, name: TableName, wait_seconds: float, overdue: Callable[[], None]) -> None:
         ports, load = self._ports, self.pointer.load
         # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
         with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
             base = load(name)
-            answer = send(lambda: self.pointer.drop(base), locks, blind=True)
+            answer = send(partial(self.pointer.drop, base), locks, blind=True, overdue=overdue)
             location = base.metadata_location
             is_made = partial(is_dropped, load, name, lambda: self._has_another_name(name, self._read(location)))
-            if not was_made(ports, self._settings, name, answer, is_made, locks):
+            if not was_made(ports, self._settings, name, answer, is_made, locks, overdue):
                 raise_not_made(answer, unchanged=points_at(load, name, location), what=f"drop of {name}")
 
     def _base(self, name: TableName) -> ViewBase:
@@ -248,9 +265,9 @@ class ViewOperations:
         self._ports.files.write(location, view_file.encode(metadata, self._bounds))
         return ViewSwap(self.pointer, base, location, metadata)
 
-    def _sent(self, swap: ViewSwap, lock: HeldLock) -> SwapAnswer:
+    def _sent(self, swap: ViewSwap, lock: HeldLock, overdue: Callable[[], None]) -> SwapAnswer:
         try:
-            return send_with_cas(swap.send, [lock])
+            return send(swap.send, [lock], overdue=overdue)
         except IcebergHmsError:
             # Nothing was sent.
             delete_files(self._ports.files, [swap.location])
@@ -372,15 +389,9 @@ class ViewSwap:
         self.name = base.row.name
         self.base_location = base.row.metadata_location
 
-    def send(self, *, require_cas: bool) -> SwapAnswer:
-        """As `ViewPointer.swap`."""
-        return self._pointer.swap(
-            self._base.row, self.location, self._metadata, self._base.metadata, require_cas=require_cas
-        )
-
-    def send_again(self) -> SwapAnswer:
+    def send(self, sending: Sending) -> SwapAnswer:
         """As the protocol says."""
-        return self.send(require_cas=True)
+        return self._pointer.swap(self._base.row, self.location, self._metadata, self._base.metadata, sending)
 
     def look(self) -> tuple[str, CommitStatus]:
         """As the protocol says: the row's metadata location, or the one before it, is ours (SUCCESS) or our base's

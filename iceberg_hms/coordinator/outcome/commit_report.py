@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.usage import Usage
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.work import Usage
 
 
 @dataclass(frozen=True, slots=True)

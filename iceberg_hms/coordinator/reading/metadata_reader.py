@@ -11,7 +11,7 @@ from iceberg_hms.errors import CorruptFile, MissingFile, ResourceExhausted, Stor
 from iceberg_hms.format.file_bounds import FileBounds, Limit
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
-from iceberg_hms.work_owner import NOBODY
+from iceberg_hms.work import NOBODY
 
 
 class _Metadata(Protocol):

@@ -11,19 +11,20 @@ from contextlib import contextmanager
 from typing import Final, NoReturn, TypeVar
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.lease_check import renew_if_half_expired, sending_under
+from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
     HeldLock,
     LockUse,
     Pointer,
     Refused,
+    Sending,
     SwapAnswer,
     Swapped,
     TableName,
     Unanswered,
+    tell_nobody,
 )
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.sending.status_checks import status_checks, status_checks_while_pending
 from iceberg_hms.coordinator.sending.unanswered_swaps import leave_locks_to_expire
 from iceberg_hms.errors import (
@@ -78,27 +79,24 @@ def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
     return operation(use)
 
 
-def send(request: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = (), *, blind: bool = False) -> SwapAnswer:
-    """Send one request under locks. Raises an IcebergHmsError, proved, if nothing was sent. blind: it may overwrite
-    later commits on any server."""
+def send(
+    request: Callable[[Sending], SwapAnswer],
+    locks: Sequence[HeldLock] = (),
+    *,
+    blind: bool = False,
+    overdue: Callable[[], None] = tell_nobody,
+) -> SwapAnswer:
+    """Send one request under locks, to a server such as they require. Raises an IcebergHmsError, proved, if nothing was
+    sent. blind: it may overwrite later commits on any server. overdue: as `Sending` has it."""
     try:
         for lock in locks:
             lock.ensure_held(blind=blind)
-    except IcebergHmsError as error:
-        raise proved(error) from error.__cause__
-    try:
-        with sending_under(locks):
-            return request()
-    except IcebergHmsError as error:
         # The ports raise their own errors only for failures before anything was sent.
+        return request(Sending(locks, any(lock.require_cas for lock in locks), overdue))
+    except IcebergHmsError as error:
         raise proved(error) from error.__cause__
     except Exception as error:  # noqa: BLE001 - whatever this is, the request may have been sent
         return Unanswered(error)
-
-
-def send_with_cas(request: Callable[..., SwapAnswer], locks: Sequence[HeldLock], *, blind: bool = False) -> SwapAnswer:
-    """`send` a swap or rename, whose `require_cas` is what the locks demand once they are known to be held."""
-    return send(lambda: request(require_cas=any(lock.require_cas for lock in locks)), locks, blind=blind)
 
 
 def was_made(
@@ -108,6 +106,7 @@ def was_made(
     answer: SwapAnswer,
     is_made: Callable[[], bool],
     locks: Sequence[HeldLock] = (),
+    overdue: Callable[[], None] = tell_nobody,
 ) -> bool:
     """Whether an operation was made, by its answer or by looks at the table (`is_made`).
 
@@ -120,7 +119,7 @@ def was_made(
         case Refused(in_doubt=False):
             return is_made()
         case Unanswered(atomic=False, waited_seconds=waited_seconds) if locks:
-            checks = status_checks_while_pending(ports.runtime, settings, waited_seconds, notify_caller_timeout)
+            checks = status_checks_while_pending(ports.runtime, settings, waited_seconds, overdue)
             seen = any(is_made() for _ in checks)
             if not seen:
                 leave_locks_to_expire(ports, name, locks)

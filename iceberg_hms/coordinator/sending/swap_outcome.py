@@ -29,20 +29,20 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.lease_check import renew_if_half_expired, sending_under
+from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus, check_status
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
     HeldLock,
     LockUse,
     Refused,
+    Sending,
     SwapAnswer,
     Swapped,
     TableName,
     Unanswered,
 )
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache
-from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.coordinator.sending.status_checks import status_checks, status_checks_while_pending
 from iceberg_hms.coordinator.sending.unanswered_swaps import leave_locks_to_expire
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
@@ -54,22 +54,13 @@ logger = logging.getLogger(__name__)
 _CALLERS_WAIT_SECONDS: Final = 10.0
 
 
-def send_swap(ports: CommitPorts, attempt: CommitAttempt, lock: HeldLock, overdue: Callable[[], None]) -> SwapAnswer:
+def send_swap(swap: ResolvableSwap, lock: HeldLock, overdue: Callable[[], None]) -> SwapAnswer:
     """Step 7. overdue: called if the answer takes longer than callers should wait.
 
     Raises IcebergHmsError if nothing was sent; LockLost if the swap may be sent under another lock: this one is gone,
     or it requires an atomic server and this server is not proven to be one."""
-    base = attempt.base
     try:
-        with on_caller_timeout(overdue), sending_under([lock]):
-            return ports.pointer.swap(
-                base.pointer,
-                attempt.location,
-                attempt.metadata,
-                base.metadata,
-                require_cas=lock.require_cas,
-                owns_folder=attempt.owns_folder,
-            )
+        return swap.send(Sending((lock,), lock.require_cas, overdue))
     except IcebergHmsError as error:
         # The port raises its own errors only for what happened before anything was sent.
         if isinstance(error, CompareAndSwapUnproven) and lock.exclusive:
@@ -90,9 +81,8 @@ class ResolvableSwap(Protocol):
         """The metadata location that it expects."""
         ...
 
-    def send_again(self) -> SwapAnswer:
-        """The same swap once more, to a server that is proven to compare and swap atomically. Raises IcebergHmsError if
-        nothing was sent."""
+    def send(self, sending: Sending) -> SwapAnswer:
+        """Send it. Raises IcebergHmsError if nothing was sent."""
         ...
 
     def look(self) -> tuple[str, CommitStatus]:
@@ -110,7 +100,7 @@ class TableSwap:
         self.name = attempt.base.pointer.name
         self.base_location = attempt.base.pointer.metadata_location
 
-    def send_again(self) -> SwapAnswer:
+    def send(self, sending: Sending) -> SwapAnswer:
         """As the protocol says."""
         base, attempt = self._attempt.base, self._attempt
         return self._ports.pointer.swap(
@@ -118,7 +108,7 @@ class TableSwap:
             attempt.location,
             attempt.metadata,
             base.metadata,
-            require_cas=True,
+            sending,
             owns_folder=attempt.owns_folder,
         )
 
@@ -192,7 +182,7 @@ class SwapResolution:
         """The same swap once more. True if it was made now; any other answer leaves the first swap's question open."""
         try:
             self._lock.ensure_held()
-            answer = self._swap.send_again()
+            answer = self._swap.send(Sending((self._lock,), require_cas=True))
         except IcebergHmsError as error:
             logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
             return False

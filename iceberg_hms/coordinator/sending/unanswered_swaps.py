@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from iceberg_hms.coordinator.outcome.interrupts import wait_after_interrupt
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, TableName
-from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import CommitStateUnknown
 
 logger = logging.getLogger(__name__)
@@ -54,9 +53,12 @@ def leave_locks_to_expire(ports: CommitPorts, name: TableName, locks: Sequence[H
     return seconds
 
 
-def run_with_caller_timeout(ports: CommitPorts, name: TableName, what: str, operation: Callable[[], Result]) -> Result:
-    """Run an operation on a thread of its own, so that its caller can leave when it is overdue. Raises what the
-    operation raises, or CommitStateUnknown when it is overdue; the operation goes on then. what: it is, for messages.
+def run_with_caller_timeout(
+    ports: CommitPorts, name: TableName, what: str, operation: Callable[[Callable[[], None]], Result]
+) -> Result:
+    """Run an operation on a thread of its own, so that its caller can leave when it is overdue: then the operation
+    calls its argument, and goes on. Raises what the operation raises, or CommitStateUnknown when it is overdue. what:
+    it is, for messages.
     After Ctrl-C the caller waits as `wait_after_interrupt` does: the operation may have been sent.
     """
     settled = ports.runtime.event()
@@ -71,8 +73,7 @@ def run_with_caller_timeout(ports: CommitPorts, name: TableName, what: str, oper
 
     def run() -> None:
         try:
-            with on_caller_timeout(overdue):
-                results.append(operation())
+            results.append(operation(overdue))
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             errors.append(error)
             if unknown:

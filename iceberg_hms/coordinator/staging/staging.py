@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from iceberg_hms.caller_left import working_for
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added
 from iceberg_hms.changes.reruns import refuse_another_job
@@ -26,6 +25,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.updates.apply import apply
+from iceberg_hms.work import working_for
 
 
 class Staging:

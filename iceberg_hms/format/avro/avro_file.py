@@ -22,10 +22,10 @@ import fastavro
 import orjson
 from fastavro.schema import SchemaParseException, UnknownType
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.avro.schema_cost import check_cost
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FEW_RECORDS, RECORDS_PER_BYTE, FileBounds, Limit
+from iceberg_hms.work import stop_if_caller_left
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, FileBounds
 from iceberg_hms.format.json_fields import MAX_INT
 from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 from iceberg_hms.format.metadata.table_properties import METADATA_COMPRESSION
+from iceberg_hms.work import stop_if_caller_left
 
 #: Table properties, with Java's names.
 COMPRESSION_CODEC: Final = METADATA_COMPRESSION.name

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates import layout, snapshots, table
 from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.work import stop_if_caller_left
 
 #: The format version of a new table unless its creator sets one, as in Java.
 DEFAULT_FORMAT_VERSION: Final = 2

@@ -7,8 +7,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.coordinator.lease_check import require_fresh_locks, require_unexpired_locks
-from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Refused, Sending, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
@@ -49,7 +48,9 @@ def alter_arguments(name: TableName, row: Any, expected: tuple[str, str] | None)
     return {"dbname": name.namespace, "tbl_name": name.name, "new_tbl": row, "environment_context": context}
 
 
-def write_row(client: MetastoreClient, clock: Clock, method: str, late: LateWrite, /, **arguments: Any) -> SwapAnswer:
+def write_row(
+    client: MetastoreClient, clock: Clock, method: str, late: LateWrite, sending: Sending, /, **arguments: Any
+) -> SwapAnswer:
     """Send one call that writes a row.
 
     What OVERWRITES is sent only under a fresh lock, and waits for its answer for
@@ -58,10 +59,10 @@ def write_row(client: MetastoreClient, clock: Clock, method: str, late: LateWrit
     """
     call = client.call
     if late is LateWrite.OVERWRITES:
-        require_fresh_locks()
+        sending.require_fresh_locks()
         call = client.call_patiently
     elif late is LateWrite.REFUSED:
-        require_unexpired_locks()
+        sending.require_unexpired_locks()
     sent = clock.monotonic()
     try:
         call(method, **arguments)

@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.compare_and_swap.proofs import WriteProof, prove_cas, prove_writes
 from iceberg_hms.metastore.compare_and_swap.row_write import (
@@ -67,19 +67,18 @@ class SwapSender:
         self._clock = clock
         self._scratch_rows = ScratchRows(pool, clock)
 
-    def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
+    def alter(self, base: Pointer, table: Any, sending: Sending) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
         Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
         was sent, and no other server to be anything else: that may overwrite what arrives late. A rename never is: its
-        expected value comes back when the table is renamed there and back. With require_cas nothing is sent to any
-        server that is not atomic, and CompareAndSwapUnproven is raised. Raises LockLost (see `require_fresh_locks`) and
-        MetastoreUnavailable if the alter was not sent.
+        expected value comes back when the table is renamed there and back. Raises CompareAndSwapUnproven, LockLost (see
+        `Sending`) and MetastoreUnavailable if the alter was not sent.
         """
         lost_probes: list[NotSent] = []
         try:
-            alter = partial(self._alter_on, base=base, table=table, require_cas=require_cas, lost_probes=lost_probes)
-            return self._pool.run(alter, idempotent=False)
+            alter = partial(self._alter_on, base=base, table=table, sending=sending, lost_probes=lost_probes)
+            return self._pool.run(alter, idempotent=False, overdue=sending.overdue)
         except NotSent as error:
             if not lost_probes:
                 raise
@@ -101,7 +100,7 @@ class SwapSender:
         return proof.works
 
     def _alter_on(
-        self, client: MetastoreClient, *, base: Pointer, table: Any, require_cas: bool, lost_probes: list[NotSent]
+        self, client: MetastoreClient, *, base: Pointer, table: Any, sending: Sending, lost_probes: list[NotSent]
     ) -> SwapAnswer:
         """One alter on one connection. Raises NotSent only if every alter that it sent changes nothing, or was refused,
         so that the whole may be repeated on another connection."""
@@ -109,19 +108,19 @@ class SwapSender:
         if (answer := self._prove(client, base, table, lost_probes)) is not None:
             return answer
         support = client.cas_support.of(namespace)
-        if require_cas and support is not CompareAndSwap.ATOMIC:
+        if sending.require_cas and support is not CompareAndSwap.ATOMIC:
             # The next lock must not promise that every swap under it is atomic.
             self._pool.cas_support.learn(client.uri, namespace, support)
             raise _unproven(client, support)
         if support is CompareAndSwap.BROKEN:
             arguments = alter_arguments(base.name, table, None)
-            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, **arguments)
+            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, sending, **arguments)
         renames = (table.dbName, table.tableName) != (base.table.dbName, base.table.tableName)
         atomic = support is CompareAndSwap.ATOMIC and not renames
         atomic = atomic and not self._pool.cas_support.may_overwrite(namespace)
         late = LateWrite.REFUSED if atomic else LateWrite.OVERWRITES
         arguments = alter_arguments(base.name, table, (METADATA_LOCATION, base.metadata_location))
-        answer = write_row(client, self._clock, ALTER, late, **arguments)
+        answer = write_row(client, self._clock, ALTER, late, sending, **arguments)
         if isinstance(answer, Swapped):
             self._record_swap(client, namespace)
         if fault_of(answer) is not Fault.SWAP_BROKEN or client.cas_support.has_swapped(namespace):
@@ -131,9 +130,9 @@ class SwapSender:
         if client.cas_support.of(namespace) is not CompareAndSwap.BROKEN:
             return answer
         # It always fails so, before anything is written.
-        if require_cas:
+        if sending.require_cas:
             raise _unproven(client, CompareAndSwap.BROKEN)
-        return self._alter_without_keys(client, base, table, _as_final(answer))
+        return self._alter_without_keys(client, base, table, sending, _as_final(answer))
 
     def _prove(
         self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]
@@ -159,7 +158,7 @@ class SwapSender:
         # More keys than the table has, whatever it has.
         impossible.partitionKeys = [*(table.partitionKeys or []), FieldSchema(name="iceberg_hms_probe", type="string")]
         arguments = alter_arguments(base.name, impossible, (_probe_key(base, table), PROBE_VALUE))
-        answer = write_row(client, self._clock, ALTER, LateWrite.HARMLESS, **arguments)
+        answer = write_row(client, self._clock, ALTER, LateWrite.HARMLESS, Sending(), **arguments)
         if isinstance(answer, Unanswered):
             lost_probes.append(NotSent(str(answer.error)))
             raise lost_probes[-1]
@@ -201,7 +200,7 @@ class SwapSender:
         self._pool.cas_support.learn(client.uri, namespace, client.cas_support.of(namespace))
 
     def _alter_without_keys(
-        self, client: MetastoreClient, base: Pointer, table: Any, refusal: SwapAnswer
+        self, client: MetastoreClient, base: Pointer, table: Any, sending: Sending, refusal: SwapAnswer
     ) -> SwapAnswer:
         """The server's database cannot do the swap. The swap may also have failed because the row moved at that moment:
         so the row is altered without the keys only if it still stands at `base`."""
@@ -217,7 +216,7 @@ class SwapSender:
             return Refused(True, refusal.error) if isinstance(refusal, Refused) else refusal
         try:
             arguments = alter_arguments(name, table, None)
-            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, **arguments)
+            return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, sending, **arguments)
         except LockLost as error:
             # The caller must check the row: a first alter was sent, and its error is not proof enough.
             return Refused(True, error)

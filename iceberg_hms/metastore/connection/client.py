@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 
+from iceberg_hms import work
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.connection.call_transport import CallTransport, ReplyTooLarge
 from iceberg_hms.metastore.connection.cas_support import ConnectionCasSupport
@@ -135,7 +135,7 @@ class MetastoreClient:
 
         Returns the call's result, None for a call without one. Raises ServerFault, NotSent, NoAnswer.
         """
-        usage.called(method)
+        work.called(method)
         arguments_type, result_type = messages(method)
         message = arguments_type(**arguments)
         self._sequence = self._sequence % _SEQUENCE_MAX + 1

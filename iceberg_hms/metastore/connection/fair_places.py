@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.work_owner import owner
+from iceberg_hms.work import owner
 
 #: Owners whose time is remembered. Beyond it, those are forgotten who neither hold a place nor wait for one.
 OWNERS_MAX: Final = 4_096
@@ -55,7 +55,7 @@ class _Owner:
 
 
 class FairPlaces:
-    """As threading.BoundedSemaphore, for threads that work for owners (`work_owner`). The thread that takes a place
+    """As threading.BoundedSemaphore, for threads that work for owners (`work`). The thread that takes a place
     gives it back. now: the monotonic clock, in seconds. waiting: how many threads wait for a place. owners: those who
     hold one, wait for one, or did so since the places became scarce."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
+from iceberg_hms.coordinator.ports import tell_nobody
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import PoolCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
@@ -47,13 +47,14 @@ class _Busy(NotSent):
 class _Place:
     """One of a pool's places, given back once: at the end, or when the call on it is overdue."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, tell_caller: Callable[[], None]) -> None:
         self._places = places
+        self._tell_caller = tell_caller
         self._taken = True
 
     def overdue(self) -> None:
         self.release()
-        notify_caller_timeout()
+        self._tell_caller()
 
     def release(self) -> None:
         if self._taken:
@@ -162,20 +163,26 @@ class ClientPool:
         except _Busy:
             return self.run(function, idempotent=True)
 
-    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
+    def run(
+        self,
+        function: Callable[[MetastoreClient], Result],
+        *,
+        idempotent: bool,
+        overdue: Callable[[], None] = tell_nobody,
+    ) -> Result:
         """Call `function` with a connection that nobody else uses, and return what it returns.
 
         After NotSent `function` is called once more, on a fresh connection, and after NoAnswer too if it is
         `idempotent`, as after an error that says no more than that the server failed inside; if it is not, these are
         raised. A function that is not idempotent must therefore raise NotSent only while all that it sent before is
-        known to have changed nothing. Every other ServerFault passes through.
+        known to have changed nothing. Every other ServerFault passes through. overdue: as `Sending.overdue`.
 
         Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
         are in use for longer than a call may take.
         """
         if not self._places.acquire(timeout=self._wait_seconds):
             raise _Busy(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
-        place = _Place(self._places)
+        place = _Place(self._places, overdue)
         try:
             client = self._take()
             try:

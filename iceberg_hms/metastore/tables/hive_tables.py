@@ -7,7 +7,7 @@ from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
@@ -57,6 +57,6 @@ class HmsHiveTables:
             if row.parameters.get(METADATA_LOCATION):
                 yield pointer_of(TableName(namespace, row.tableName), row)
 
-    def drop(self, table: HiveTable) -> SwapAnswer:
+    def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        return self._rows.drop(table.name)
+        return self._rows.drop(table.name, sending)

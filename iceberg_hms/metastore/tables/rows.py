@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, TableName
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,
@@ -123,7 +123,7 @@ class HmsRows:
     def create(self, name: TableName, table: Any) -> SwapAnswer:
         """As `TablePointer.create`."""
         answer = self._pool.run_with_location(
-            lambda client: write_row(client, self._clock, "create_table", LateWrite.HARMLESS, tbl=table)
+            lambda client: write_row(client, self._clock, "create_table", LateWrite.HARMLESS, Sending(), tbl=table)
         )
         if not isinstance(answer, Refused):
             return answer
@@ -137,16 +137,16 @@ class HmsRows:
                 return Refused(False, InvalidInput(f"The metastore does not take {name}: {_detail_of(answer)}"))
         return answer
 
-    def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
+    def alter(self, base: Pointer, table: Any, sending: Sending) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, expecting its metadata location."""
-        return self._gone(self.swaps.alter(base, table, require_cas=require_cas), base.name)
+        return self._gone(self.swaps.alter(base, table, sending), base.name)
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As `TablePointer.rename`. Raises InvalidInput as `new`."""
         require_lockable(to, self.has_wide_columns)
         table = copy.copy(base.table)
         table.dbName, table.tableName = to.namespace, to.name
-        answer = self.alter(base, table, require_cas=require_cas)
+        answer = self.alter(base, table, sending)
         match fault_of(answer):
             case Fault.ALREADY_EXISTS:
                 return Refused(True, AlreadyExists(f"{self.kind} already exists: {to}"))
@@ -159,13 +159,15 @@ class HmsRows:
                 return Refused(False, NoSuchNamespace(to.namespace))
         return answer
 
-    def drop(self, name: TableName) -> SwapAnswer:
+    def drop(self, name: TableName, sending: Sending) -> SwapAnswer:
         """As `TablePointer.drop`."""
         arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
         # Carried out late it removes what has the name by then, on any server.
         late = LateWrite.OVERWRITES
         answer = self._pool.run(
-            lambda client: write_row(client, self._clock, "drop_table", late, **arguments), idempotent=False
+            lambda client: write_row(client, self._clock, "drop_table", late, sending, **arguments),
+            idempotent=False,
+            overdue=sending.overdue,
         )
         return self._gone(answer, name)
 

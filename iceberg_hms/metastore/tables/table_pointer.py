@@ -11,7 +11,7 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableFolder, TableName, UuidMatches
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableFolder, TableName, UuidMatches
 from iceberg_hms.errors import NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -89,8 +89,8 @@ class HmsTablePointer:
         location: str,
         metadata: TableMetadata,
         replaced: TableMetadata,
+        sending: Sending,
         *,
-        require_cas: bool = False,
         owns_folder: bool = False,
     ) -> SwapAnswer:
         """As the port says. If the server forbids the new columns
@@ -109,7 +109,7 @@ class HmsTablePointer:
         cols = self._rows.columns(metadata.schema, old_columns)
         if self._were_refused(base.name, cols):
             cols = old_columns
-        answer = self._rows.alter(base, self._with_columns(table, cols, metadata), require_cas=require_cas)
+        answer = self._rows.alter(base, self._with_columns(table, cols, metadata), sending)
         if cols == old_columns or fault_of(answer) is not Fault.INCOMPATIBLE_COLUMNS:
             return answer
         logger.warning(
@@ -118,7 +118,7 @@ class HmsTablePointer:
             base.name,
         )
         self._remember_refused(base.name, cols)
-        return self._rows.alter(base, self._with_columns(table, old_columns, metadata), require_cas=require_cas)
+        return self._rows.alter(base, self._with_columns(table, old_columns, metadata), sending)
 
     def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says."""
@@ -136,13 +136,13 @@ class HmsTablePointer:
         table = self._rows.new(name, EXTERNAL_TABLE, parameters, owner)
         return self._rows.create(name, self._with_columns(table, self._rows.columns(metadata.schema), metadata))
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says. Raises InvalidInput as `create`."""
-        return self._rows.rename(base, to, require_cas=require_cas)
+        return self._rows.rename(base, to, sending)
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        return self._rows.drop(base.name)
+        return self._rows.drop(base.name, sending)
 
     def list_tables(self, namespace: str) -> Sequence[str]:
         """Names of the Iceberg tables of a database, sorted; of all tables and views with `list-all-tables`.

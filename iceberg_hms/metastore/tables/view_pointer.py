@@ -10,7 +10,7 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 from iceberg_hms.errors import NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -50,15 +50,14 @@ class HmsViewPointer:
         location: str,
         metadata: ViewMetadata,
         replaced: ViewMetadata,
-        *,
-        require_cas: bool = False,
+        sending: Sending,
     ) -> SwapAnswer:
         """As the port says."""
         view = copy.copy(base.table)
         view.parameters = view_parameters_for(
             base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
         )
-        return self._rows.alter(base, self._with_content(view, metadata), require_cas=require_cas)
+        return self._rows.alter(base, self._with_content(view, metadata), sending)
 
     def create(self, name: TableName, location: str, metadata: ViewMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. Raises InvalidInput, before anything is sent, for a name, owner or location that the
@@ -68,13 +67,13 @@ class HmsViewPointer:
         view = self._rows.new(name, VIRTUAL_VIEW, parameters, owner)
         return self._rows.create(name, self._with_content(view, metadata))
 
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says. Raises InvalidInput as `create`."""
-        return self._rows.rename(base, to, require_cas=require_cas)
+        return self._rows.rename(base, to, sending)
 
-    def drop(self, base: Pointer) -> SwapAnswer:
+    def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        return self._rows.drop(base.name)
+        return self._rows.drop(base.name, sending)
 
     def list_views(self, namespace: str) -> Sequence[str]:
         """As the port says."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, TablePointer
+from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, TablePointer
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
@@ -81,7 +81,7 @@ def all_others_are_not(hive: HiveTables, tables: TablePointer, place: HivePlace)
 def another_table_of_the_same_name_differs(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     place.add(place.name("t"), place.folder("t"))
     found = _loaded(hive, place.name("t"))
-    expect_equal(hive.drop(found), Swapped(), "drop")
+    expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
     place.add(place.name("t"), place.folder("elsewhere"))
     expect(hive.load(place.name("t")) != found, "another table equals the first one")
 
@@ -113,9 +113,9 @@ def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place:
 def a_drop_removes_the_row(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     place.add(place.name("t"), place.folder("t"))
     found = _loaded(hive, place.name("t"))
-    expect_equal(hive.drop(found), Swapped(), "drop")
+    expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
     expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
-    expect(isinstance(hive.drop(found), Refused), "a second drop is not refused")
+    expect(isinstance(hive.drop(found, Sending()), Refused), "a second drop is not refused")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from iceberg_hms.coordinator import usage
+from iceberg_hms import work
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
@@ -102,11 +102,11 @@ def gathered_functions_share_the_callers_context_and_spawned_ones_do_not(runtime
     done = runtime.event()
 
     def spawned() -> None:
-        usage.called("heartbeat")
+        work.called("heartbeat")
         done.set()
 
-    with usage.measured() as measured:
-        runtime.gather([partial(usage.wrote, n) for n in range(1, 5)])
+    with work.measured() as measured:
+        runtime.gather([partial(work.wrote, n) for n in range(1, 5)])
         runtime.spawn("heartbeat", spawned)
         expect(done.wait(_LONG), "the heartbeat did not come")
     expect_equal(sorted(measured.writes), [1, 2, 3, 4], "counted bytes")
@@ -116,13 +116,13 @@ def gathered_functions_share_the_callers_context_and_spawned_ones_do_not(runtime
 def run_while_waiting_returns_after_both_functions_ended(runtime: Runtime) -> None:
     ended: list[str] = []
 
-    def work() -> None:
+    def build() -> None:
         runtime.sleep(0.02)
-        usage.wrote(1)
+        work.wrote(1)
         ended.append("work")
 
-    with usage.measured() as measured:
-        expect_equal(runtime.run_while_waiting(work, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
+    with work.measured() as measured:
+        expect_equal(runtime.run_while_waiting(build, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
     expect_equal(sorted(ended), ["wait", "work"], "functions that ended")
     expect_equal(measured.writes, [1], "counted bytes")
 
@@ -138,11 +138,11 @@ def run_while_waiting_raises_either_error_after_both_functions_ended(runtime: Ru
         runtime.sleep(0.02)
         ended.append("")
 
-    for work, wait in ((raises, ends), (ends, raises)):
+    for first, wait in ((raises, ends), (ends, raises)):
         begun: list[int] = []
         ended.clear()
         with expect_raises(LookupError, "run_while_waiting"):
-            runtime.run_while_waiting(work, wait)
+            runtime.run_while_waiting(first, wait)
         expect_equal(len(ended), len(begun), "functions that ended before the error")
 
 

@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
+from iceberg_hms.coordinator.ports import (
+    OWNED_FOLDER,
+    Pointer,
+    Refused,
+    Sending,
+    SwapAnswer,
+    Swapped,
+    TableName,
+    TablePointer,
+)
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -123,7 +132,7 @@ def a_new_table_is_loaded(pointer: TablePointer, place: Place) -> None:
 def a_swap_moves_the_folder(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     moved, old = table_metadata(f"{place.location}/moved"), table_metadata(f"{place.location}/t")
-    expect_equal(pointer.swap(base, place.file(1), moved, old), Swapped(), "swap")
+    expect_equal(pointer.swap(base, place.file(1), moved, old, Sending()), Swapped(), "swap")
     expect_equal(pointer.load(base.name).location, f"{place.location}/moved", "location")
 
 
@@ -144,7 +153,7 @@ def a_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place, properties={"old": "1", "both": "1", "gc.enabled": "false"})
     before = table_metadata(place.location, {"old": "1", "both": "1", "gc.enabled": "false"})
     after = table_metadata(place.location, {"both": "2", "new": "1"})
-    expect_equal(pointer.swap(base, place.file(1), after, before), Swapped(), "swap")
+    expect_equal(pointer.swap(base, place.file(1), after, before, Sending()), Swapped(), "swap")
     now = pointer.load(base.name)
     expect_equal(now.metadata_location, place.file(1), "metadata_location")
     expect_equal(now.previous_metadata_location, place.file(0), "previous_metadata_location")
@@ -155,8 +164,8 @@ def a_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
 def an_outdated_swap_changes_nothing(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
-    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "first swap")
-    _expect_refused(pointer.swap(base, place.file(2), metadata, metadata), True, None, "outdated swap")
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "first swap")
+    _expect_refused(pointer.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
@@ -164,7 +173,7 @@ def a_swap_that_requires_compare_and_swap_moves_the_pointer(pointer: TablePointe
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     for number in (1, 2):
-        answer = pointer.swap(base, place.file(number), metadata, metadata, require_cas=True)
+        answer = pointer.swap(base, place.file(number), metadata, metadata, Sending(require_cas=True))
         expect_equal(answer, Swapped(), f"swap {number}")
         base = pointer.load(base.name)
         expect_equal(base.metadata_location, place.file(number), "metadata_location")
@@ -173,9 +182,9 @@ def a_swap_that_requires_compare_and_swap_moves_the_pointer(pointer: TablePointe
 def a_swap_sent_again_changes_nothing(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
-    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "swap")
     moved = pointer.load(base.name)
-    again = pointer.swap(base, place.file(1), metadata, metadata, require_cas=True)
+    again = pointer.swap(base, place.file(1), metadata, metadata, Sending(require_cas=True))
     _expect_refused(again, True, None, "the same swap again")
     expect_equal(pointer.load(base.name), moved, "the row")
 
@@ -186,7 +195,7 @@ def one_of_many_concurrent_swaps_wins(pointer: TablePointer, place: Place) -> No
     answers: dict[int, SwapAnswer] = {}
 
     def swap(number: int) -> None:
-        answers[number] = pointer.swap(base, place.file(number), metadata, metadata)
+        answers[number] = pointer.swap(base, place.file(number), metadata, metadata, Sending())
 
     threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
     for thread in threads:
@@ -205,7 +214,7 @@ def the_metastore_accepts_any_schema_change(pointer: TablePointer, place: Place)
     other = ((2, "name", "string"), (3, "at", "timestamptz"), (1, "key", "long"), (4, "price", "decimal(9,2)"))
     for number, columns in enumerate((other, other[1:], ((9, "x", "binary"),)), 1):
         after = table_metadata(place.location, columns=columns)
-        expect_equal(pointer.swap(base, place.file(number), after, before), Swapped(), f"swap {number}")
+        expect_equal(pointer.swap(base, place.file(number), after, before, Sending()), Swapped(), f"swap {number}")
         base, before = pointer.load(base.name), after
         expect_equal(base.metadata_location, place.file(number), "metadata_location")
 
@@ -213,12 +222,12 @@ def the_metastore_accepts_any_schema_change(pointer: TablePointer, place: Place)
 def a_change_of_a_dropped_table_is_a_conflict(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
-    expect_equal(pointer.drop(base), Swapped(), "drop")
+    expect_equal(pointer.drop(base, Sending()), Swapped(), "drop")
     with expect_raises(NoSuchTable, "load"):
         pointer.load(base.name)
-    _expect_refused(pointer.swap(base, place.file(1), metadata, metadata), True, NoSuchTable, "swap")
-    _expect_refused(pointer.rename(base, place.name("u")), True, NoSuchTable, "rename")
-    _expect_refused(pointer.drop(base), True, NoSuchTable, "drop")
+    _expect_refused(pointer.swap(base, place.file(1), metadata, metadata, Sending()), True, NoSuchTable, "swap")
+    _expect_refused(pointer.rename(base, place.name("u"), Sending()), True, NoSuchTable, "rename")
+    _expect_refused(pointer.drop(base, Sending()), True, NoSuchTable, "drop")
 
 
 def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
@@ -232,7 +241,7 @@ def a_rename_that_requires_compare_and_swap_renames_the_table(pointer: TablePoin
 def _rename_twice(pointer: TablePointer, place: Place, *, require_cas: bool) -> None:
     base = made(pointer, place)
     for to in (place.name("renamed"), TableName(place.other_namespace, "moved")):
-        expect_equal(pointer.rename(base, to, require_cas=require_cas), Swapped(), f"rename to {to}")
+        expect_equal(pointer.rename(base, to, Sending(require_cas=require_cas)), Swapped(), f"rename to {to}")
         with expect_raises(NoSuchTable, "load of the old name"):
             pointer.load(base.name)
         now = pointer.load(to)
@@ -245,11 +254,11 @@ def a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused(pointer: TablePoin
     base = made(pointer, place)
     made(pointer, place, "taken")
     metadata = table_metadata(place.location)
-    _expect_refused(pointer.rename(base, place.name("taken")), True, AlreadyExists, "rename to a taken name")
-    answer = pointer.rename(base, TableName("no_such_namespace", "t"))
+    _expect_refused(pointer.rename(base, place.name("taken"), Sending()), True, AlreadyExists, "rename to a taken name")
+    answer = pointer.rename(base, TableName("no_such_namespace", "t"), Sending())
     _expect_refused(answer, False, NoSuchNamespace, "rename to a missing namespace")
-    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
-    _expect_refused(pointer.rename(base, place.name("u")), True, None, "outdated rename")
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "swap")
+    _expect_refused(pointer.rename(base, place.name("u"), Sending()), True, None, "outdated rename")
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
@@ -276,7 +285,7 @@ def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
         )
     names, more = page(place.namespace, None, 2)
     expect_equal((list(names), more), (["a", "b"], True), "the first page")
-    expect_equal(pointer.drop(pointer.load(place.name("b"))), Swapped(), "drop")
+    expect_equal(pointer.drop(pointer.load(place.name("b")), Sending()), Swapped(), "drop")
     names, more = page(place.namespace, "b", 1)
     expect_equal((list(names), more), (["c"], True), "the page after a table that is gone")
     names, more = page(place.namespace, "c", 2)
@@ -307,7 +316,7 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
         expect_equal([each.name for each in moved.matching], there, f"moved rows with {uuid}")
         if here:
             expect_equal(found.matching[0].metadata_location, base.metadata_location, "metadata_location")
-            expect_equal(pointer.rename(base, to), Swapped(), "rename")
+            expect_equal(pointer.rename(base, to, Sending()), Swapped(), "rename")
     nowhere = pointer.find_by_uuid("no_such_namespace", _UUID, timeout_seconds=60.0)
     expect_equal([*nowhere.matching, *nowhere.without_uuid], [], "rows of a missing namespace")
 
@@ -373,17 +382,19 @@ def a_table_owns_the_folder_that_it_was_made_in(pointer: TablePointer, place: Pl
     )
     base = pointer.load(place.name("t"))
     expect_equal((base.owns_folder, base.parameters.get(OWNED_FOLDER)), (True, mine.location), "owns_folder")
-    expect_equal(pointer.swap(base, place.file(1), mine, mine), Swapped(), "swap")
+    expect_equal(pointer.swap(base, place.file(1), mine, mine, Sending()), Swapped(), "swap")
     base = pointer.load(place.name("t"))
     expect_equal(base.owns_folder, True, "owns_folder after a swap")
     there = TableName(place.other_namespace, "renamed")
-    expect_equal(pointer.rename(base, there), Swapped(), "rename")
+    expect_equal(pointer.rename(base, there, Sending()), Swapped(), "rename")
     base = pointer.load(there)
     expect_equal(base.owns_folder, True, "owns_folder after a rename")
-    expect_equal(pointer.swap(base, place.file(2), other, mine), Swapped(), "move")
+    expect_equal(pointer.swap(base, place.file(2), other, mine, Sending()), Swapped(), "move")
     base = pointer.load(there)
     expect_equal((base.owns_folder, OWNED_FOLDER in base.parameters), (False, False), "owns_folder after a move")
-    expect_equal(pointer.swap(base, place.file(3), mine, other, owns_folder=True), Swapped(), "move to a free folder")
+    expect_equal(
+        pointer.swap(base, place.file(3), mine, other, Sending(), owns_folder=True), Swapped(), "move to a free folder"
+    )
     base = pointer.load(there)
     expect_equal((base.owns_folder, base.parameters.get(OWNED_FOLDER)), (True, mine.location), "owns_folder there")
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName, TablePointer
 from iceberg_hms.coordinator.view_ports import ViewPointer
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.apply import new_view_metadata
@@ -96,7 +96,7 @@ def a_swap_moves_the_pointer(views: ViewPointer, _tables: TablePointer, place: P
     base = made(views, place, properties={"old": "1", "both": "1"})
     before = view_metadata(place.location, {"old": "1", "both": "1"})
     after = view_metadata(f"{place.location}/moved", {"both": "2", "new": "1"}, columns=(("x", "string"),))
-    expect_equal(views.swap(base, place.file(1), after, before), Swapped(), "swap")
+    expect_equal(views.swap(base, place.file(1), after, before, Sending()), Swapped(), "swap")
     now = views.load(base.name)
     expect_equal(now.metadata_location, place.file(1), "metadata_location")
     expect_equal(now.previous_metadata_location, place.file(0), "previous_metadata_location")
@@ -108,10 +108,10 @@ def a_swap_moves_the_pointer(views: ViewPointer, _tables: TablePointer, place: P
 def an_outdated_swap_changes_nothing(views: ViewPointer, _tables: TablePointer, place: Place) -> None:
     base = made(views, place)
     metadata = view_metadata(place.location)
-    expect_equal(views.swap(base, place.file(1), metadata, metadata), Swapped(), "first swap")
+    expect_equal(views.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "first swap")
     moved = views.load(base.name)
-    _expect_refused(views.swap(base, place.file(2), metadata, metadata), True, None, "outdated swap")
-    again = views.swap(base, place.file(1), metadata, metadata, require_cas=True)
+    _expect_refused(views.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
+    again = views.swap(base, place.file(1), metadata, metadata, Sending(require_cas=True))
     _expect_refused(again, True, None, "the same swap again")
     expect_equal(views.load(base.name), moved, "the row")
 
@@ -122,7 +122,7 @@ def one_of_many_concurrent_swaps_wins(views: ViewPointer, _tables: TablePointer,
     answers: dict[int, SwapAnswer] = {}
 
     def swap(number: int) -> None:
-        answers[number] = views.swap(base, place.file(number), metadata, metadata)
+        answers[number] = views.swap(base, place.file(number), metadata, metadata, Sending())
 
     threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
     for thread in threads:
@@ -143,7 +143,7 @@ def a_name_that_is_taken_is_refused(views: ViewPointer, tables: TablePointer, pl
         answer = views.create(place.name(name), place.file(1), view_metadata(place.location), None)
         _expect_refused(answer, True, AlreadyExists, f"create over {name}")
         if name != "v":
-            answer = views.rename(views.load(place.name("v")), place.name(name))
+            answer = views.rename(views.load(place.name("v")), place.name(name), Sending())
             _expect_refused(answer, True, AlreadyExists, f"rename to {name}")
     _expect_refused(tables.create(place.name("v"), place.file(1), table, None), True, AlreadyExists, "table over view")
     expect_equal(views.load(place.name("v")).metadata_location, place.file(0), "metadata_location")
@@ -153,7 +153,9 @@ def a_missing_namespace_is_refused(views: ViewPointer, _tables: TablePointer, pl
     name = TableName("no_such_namespace", "v")
     answer = views.create(name, place.file(0), view_metadata(place.location), None)
     _expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
-    _expect_refused(views.rename(made(views, place), name), False, NoSuchNamespace, "rename to a missing namespace")
+    _expect_refused(
+        views.rename(made(views, place), name, Sending()), False, NoSuchNamespace, "rename to a missing namespace"
+    )
     with expect_raises(NoSuchNamespace, "list of a missing namespace"):
         views.list_views(name.namespace)
 
@@ -183,18 +185,20 @@ def a_view_is_renamed_and_dropped(views: ViewPointer, _tables: TablePointer, pla
     base = made(views, place)
     targets = (place.name("renamed"), TableName(place.other_namespace, "moved"))
     for to, require_cas in zip(targets, (False, True), strict=True):
-        expect_equal(views.rename(base, to, require_cas=require_cas), Swapped(), f"rename to {to}")
+        expect_equal(views.rename(base, to, Sending(require_cas=require_cas)), Swapped(), f"rename to {to}")
         with expect_raises(NoSuchView, "load of the old name"):
             views.load(base.name)
         now = views.load(to)
         expect_equal(now.metadata_location, base.metadata_location, "metadata_location")
         expect_equal(now.parameters.get("uuid"), _UUID, "uuid")
         base = now
-    expect_equal(views.drop(base), Swapped(), "drop")
+    expect_equal(views.drop(base, Sending()), Swapped(), "drop")
     metadata = view_metadata(place.location)
-    _expect_refused(views.swap(base, place.file(1), metadata, metadata), True, NoSuchView, "swap of a dropped view")
-    _expect_refused(views.rename(base, place.name("u")), True, NoSuchView, "rename of a dropped view")
-    _expect_refused(views.drop(base), True, NoSuchView, "second drop")
+    _expect_refused(
+        views.swap(base, place.file(1), metadata, metadata, Sending()), True, NoSuchView, "swap of a dropped view"
+    )
+    _expect_refused(views.rename(base, place.name("u"), Sending()), True, NoSuchView, "rename of a dropped view")
+    _expect_refused(views.drop(base, Sending()), True, NoSuchView, "second drop")
 
 
 CHECKS: tuple[Check, ...] = (

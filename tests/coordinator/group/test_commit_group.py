@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from iceberg_hms.coordinator import usage
+from iceberg_hms import work
 from iceberg_hms.coordinator.group.build_attempt import REMEMBERED_SECONDS
 from iceberg_hms.coordinator.ports import Refused, Unanswered
 from iceberg_hms.errors import (
@@ -304,8 +304,8 @@ def test_a_commit_under_a_lost_lock_that_a_thief_overwrote_is_not_acknowledged(h
     swap = harness.pointer.swap
     before = harness.location()
 
-    def swap_then_thief(base, location, metadata, replaced):
-        answer = swap(base, location, metadata, replaced)
+    def swap_then_thief(*arguments, **options):
+        answer = swap(*arguments, **options)
         harness.lock.table.reap(NAME)
         harness.pointer.point(NAME, before)
         harness.foreign_commit(thief="yes")
@@ -578,11 +578,11 @@ def test_a_report_tells_what_the_group_used(harness):
     swap, write = harness.pointer.swap, harness.files.write
 
     def swapped(*arguments, **options):
-        usage.called("alter_table_with_environment_context")
+        work.called("alter_table_with_environment_context")
         return swap(*arguments, **options)
 
     def written(location, data):
-        usage.wrote(len(data))
+        work.wrote(len(data))
         write(location, data)
 
     harness.pointer.swap, harness.files.write = swapped, written

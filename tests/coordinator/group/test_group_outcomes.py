@@ -12,8 +12,8 @@ from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.coordinator.usage import Usage
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, RequirementFailed
+from iceberg_hms.work import Usage
 from tests.coordinator.harness import NAME, Harness, append
 from tests.coordinator.resends import MINE, add, expire, sent, with_files
 

@@ -5,7 +5,6 @@ import pytest
 
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Unknown
 from iceberg_hms.coordinator.ports import Refused
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import (
     AccessDenied,
     CommitConflict,
@@ -33,12 +32,12 @@ class Poisonable:
         self.refuses = lambda metadata: POISON in "".join(metadata.properties)
         self._swap, self.harness.pointer.swap = self.harness.pointer.swap, self.swap
 
-    def swap(self, base, location, metadata, replaced, **kwargs):
+    def swap(self, base, location, metadata, replaced, sending, **kwargs):
         self.swaps.append(metadata)
         self.locations.append(location)
         if self.refuses(metadata):
             return Refused(False, self.error)
-        return self._swap(base, location, metadata, replaced, **kwargs)
+        return self._swap(base, location, metadata, replaced, sending, **kwargs)
 
     def group(self, *changes):
         """What became of each: its group's size if it landed, else the error."""
@@ -168,8 +167,8 @@ def slowly(table, seconds):
     """Each refusal takes the metastore so long."""
     swap = table.harness.pointer.swap
 
-    def slow(*args, **options):
-        answer = swap(*args, **options)
+    def slow(base, location, metadata, replaced, sending, **options):
+        answer = swap(base, location, metadata, replaced, sending, **options)
         if isinstance(answer, Refused):
             table.harness.runtime.skipped += seconds
         return answer
@@ -350,10 +349,10 @@ def test_those_set_aside_are_answered_after_a_swap_that_is_overdue(table, poison
     """their callers cannot leave by themselves once their time is over while a swap carries them"""
     swap = table.harness.pointer.swap
 
-    def slow(*args, **options):
-        answer = swap(*args, **options)
+    def slow(base, location, metadata, replaced, sending, **options):
+        answer = swap(base, location, metadata, replaced, sending, **options)
         if len(table.swaps) == number:
-            notify_caller_timeout()
+            sending.overdue()
         return answer
 
     table.harness.pointer.swap = slow

@@ -37,8 +37,8 @@ class ScriptedPointer:
             raise location
         return Pointer(name, location, None, {}, None)
 
-    def swap(self, base, location, metadata, replaced, *, require_cas=False, owns_folder=False):
-        assert require_cas, "a second swap goes out only where compare-and-swap is proven atomic"
+    def swap(self, base, location, metadata, replaced, sending, *, owns_folder=False):
+        assert sending.require_cas, "a second swap goes out only where compare-and-swap is proven atomic"
         self.sent_again += 1
         self.on_swap()
         if isinstance(self.again, Exception):

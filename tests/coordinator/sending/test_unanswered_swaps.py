@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.sending.caller_timeouts import notify_caller_timeout
+from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, Unanswered
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
@@ -18,7 +17,7 @@ GONE = Unanswered(MetastoreUnavailable("gone"), waited_seconds=600.0)
 
 
 class SlowMetastore:
-    """The next call of a method notifies its caller's timeout, waits for `go`, and then answers `answer`; the true
+    """The next call of a method says that it is overdue, waits for `go`, and then answers `answer`; the true
     answer if that is None."""
 
     def __init__(self, harness, method, answer=None):
@@ -27,7 +26,7 @@ class SlowMetastore:
 
         def wait(*args, **options):
             setattr(harness.pointer, method, move)
-            notify_caller_timeout()
+            args[-1].overdue()
             self.waits.set()
             assert self.go.wait(30)
             return answer or move(*args, **options)
@@ -178,7 +177,7 @@ def test_no_rename_undoes_later_ones_when_it_arrives_late(harness):
 
 
 def test_an_operation_that_is_answered_in_time_returns_to_its_caller(harness):
-    assert harness.pointer.rename(harness.pointer.load(NAME), OTHER) == Swapped()
+    assert harness.pointer.rename(harness.pointer.load(NAME), OTHER, Sending()) == Swapped()
     harness.coordinator.operations.rename(OTHER, NAME, wait_seconds=1)
     base = harness.coordinator.operations.drop(NAME, wait_seconds=1)
     assert base is not None

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.lease_check import sending_under
-from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, Unanswered
-from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, Swapped, Unanswered
 from iceberg_hms.errors import LockLost
 from iceberg_hms.locking.held_locks import NoLock
 from iceberg_hms.metastore.compare_and_swap.row_write import alter_arguments
@@ -39,11 +37,10 @@ def test_a_swap_that_is_not_atomic_waits_patiently_for_its_answer(
     hms.compare_and_swap = kind
     with pool_of(server, timeout_ms=250) as pool:
         swaps = SwapSender(pool)
-        assert swaps.alter(base, moved_to(base, "m0")) == Swapped()  # proves the connection
+        assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()  # proves the connection
         late = Late()
         hms.misbehave[ALTER].append(late)
-        with on_caller_timeout(late.go.set):
-            assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+        assert swaps.alter(base, moved_to(base, "m1"), Sending(overdue=late.go.set)) == Swapped()
     assert late.go.is_set()
     assert location(hms) == "m1"
 
@@ -52,19 +49,19 @@ def test_the_first_swap_of_a_connection_waits_patiently_too(hms: Recording, serv
     hms.compare_and_swap = "checked"
     late = Late()
     hms.misbehave[ALTER] += [None, late]
-    with pool_of(server, timeout_ms=250) as pool, on_caller_timeout(late.go.set):
-        assert SwapSender(pool).alter(base, moved_to(base, "m1")) == Swapped()
+    with pool_of(server, timeout_ms=250) as pool:
+        assert SwapSender(pool).alter(base, moved_to(base, "m1"), Sending(overdue=late.go.set)) == Swapped()
     assert late.go.is_set()
 
 
 def test_an_atomic_swap_waits_for_the_ordinary_time(hms: Recording, server: Running, base: Pointer) -> None:
     with pool_of(server, timeout_ms=100) as pool:
         swaps = SwapSender(pool)
-        assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+        assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
         hms.misbehave[ALTER].append(Silence())
         told: list[bool] = []
-        with on_caller_timeout(lambda: told.append(True)):
-            assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=True)
+        answer = swaps.alter(base, moved_to(base, "m1"), Sending(overdue=lambda: told.append(True)))
+        assert is_unanswered(answer, atomic=True)
     assert told == []
 
 
@@ -72,7 +69,7 @@ def test_an_unanswered_swap_says_how_long_it_waited(hms: Recording, server: Runn
     hms.compare_and_swap = "checked"
     hms.misbehave[ALTER] += [None, Late()]
     pool = ClientPool([server.uri], connect_timeout_ms=5_000, socket_timeout_ms=500, patience_ms=600)
-    answer = SwapSender(pool).alter(base, moved_to(base, "m1"))
+    answer = SwapSender(pool).alter(base, moved_to(base, "m1"), Sending())
     pool.close()
     assert isinstance(answer, Unanswered)
     assert answer.waited_seconds >= 0.6
@@ -97,14 +94,13 @@ def test_an_alter_that_is_not_atomic_is_not_sent_if_its_lock_aged_during_the_pro
     hms.compare_and_swap = behaviour
     lock = Aged()
     hms.before_alter = lambda _table: setattr(lock, "age", 150.1 if hms.expected == asked else 0.0)
-    with sending_under([lock]):
-        if raised:
-            with pytest.raises(LockLost):
-                swaps.alter(base, moved_to(base, "m1"))
-        else:
-            answer = swaps.alter(base, moved_to(base, "m1"))
-            assert isinstance(answer, Refused)
-            assert (answer.conflict, type(answer.error)) == (True, LockLost)
+    if raised:
+        with pytest.raises(LockLost):
+            swaps.alter(base, moved_to(base, "m1"), Sending([lock]))
+    else:
+        answer = swaps.alter(base, moved_to(base, "m1"), Sending([lock]))
+        assert isinstance(answer, Refused)
+        assert (answer.conflict, type(answer.error)) == (True, LockLost)
     assert hms.expected == asked
     assert location(hms) == "m0"
 
@@ -123,9 +119,8 @@ def test_an_atomic_alter_is_not_sent_if_its_lock_expired_during_the_probe(
     hms.compare_and_swap = "atomic"
     lock = Expired()
     hms.before_alter = lambda _table: setattr(lock, "age", 300.1)
-    with sending_under([lock]), pytest.raises(LockLost):
-        swaps.alter(base, moved_to(base, "m1"))
+    with pytest.raises(LockLost):
+        swaps.alter(base, moved_to(base, "m1"), Sending([lock]))
     assert (hms.expected, location(hms)) == ([PROBE], "m0")
     lock.age = 0.0
-    with sending_under([lock]):
-        assert isinstance(swaps.alter(base, moved_to(base, "m1")), Swapped)
+    assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending([lock])), Swapped)

@@ -7,7 +7,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, Swapped, TableName
 from iceberg_hms.errors import CompareAndSwapUnproven, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY, VIRTUAL_VIEW
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
@@ -56,13 +56,13 @@ def test_the_first_alter_on_a_connection_probes_and_the_next_does_not(
     pool: ClientPool,
 ) -> None:
     hms.compare_and_swap = behaviour
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert location(hms) == "m1"
     assert hms.expected == sent
     assert connected(pool) == behaviour
     assert pool.cas_support.protection("db") is protection
     next_base = Pointer(NAME, "m1", "m0", base.parameters, base.table)
-    assert swaps.alter(next_base, moved_to(base, "m2")) == Swapped()
+    assert swaps.alter(next_base, moved_to(base, "m2"), Sending()) == Swapped()
     assert location(hms) == "m2"
     assert hms.expected[len(sent) :] == [then]
 
@@ -73,7 +73,7 @@ def test_an_outdated_alter_on_a_new_connection_changes_nothing(
 ) -> None:
     hms.compare_and_swap = behaviour
     hms.tables["db", "t"].parameters["metadata_location"] = "foreign"
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     assert location(hms) == "foreign"
@@ -84,7 +84,7 @@ def test_the_probe_expects_a_parameter_that_the_row_never_has(hms: Recording, sw
     table = moved_to(base, "m1")
     table.parameters[f"{PROBE_KEY}-"] = "absent"
     odd = Pointer(NAME, "m0", None, {**base.parameters, PROBE_KEY: "absent"}, base.table)
-    assert swaps.alter(odd, table) == Swapped()
+    assert swaps.alter(odd, table, Sending()) == Swapped()
     assert hms.expected == [(f"{PROBE_KEY}--", "absent"), TRUE]
 
 
@@ -100,12 +100,12 @@ def test_no_probe_of_a_view_is_sent_which_a_server_would_carry_out(
     view.tableType = VIRTUAL_VIEW
     if require_cas:
         with pytest.raises(CompareAndSwapUnproven):
-            swaps.alter(base, view, require_cas=True)
+            swaps.alter(base, view, Sending(require_cas=True))
         assert location(hms) == "m0"
         return
     sent = hms.expected.copy
     hms.misbehave[ALTER] += [None, DropAfter()]
-    assert is_unanswered(swaps.alter(base, view), atomic=False)
+    assert is_unanswered(swaps.alter(base, view, Sending()), atomic=False)
     assert location(hms) == "m1"
     assert sent().count(TRUE) == 1
     assert not hms.tables["db", "t"].partitionKeys
@@ -116,13 +116,13 @@ def test_any_other_refusal_of_the_probe_proves_nothing(
     error: Exception, hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     hms.misbehave[ALTER].append(error)
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert not answer.in_doubt, "no probe is carried out later"
     assert connected(pool) is CompareAndSwap.UNKNOWN
     assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert hms.expected == [PROBE, TRUE]
 
 
@@ -135,7 +135,7 @@ def test_a_lost_probe_changes_nothing_and_another_connection_makes_the_swap(
     hms.misbehave[ALTER].append(lost())
     hms.before_alter = lambda table: seen.append((table, location(hms)))
     seen: list[tuple[str, str]] = []
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert location(hms) == "m1"
     assert {at for _, at in seen} == {"m0"}
     assert hms.expected.count(PROBE) == (2 if lost is DropAfter else 1)
@@ -145,7 +145,7 @@ def test_after_two_lost_probes_the_caller_must_check_the_table(
     hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     hms.misbehave[ALTER] += [DropAfter(), DropAfter()]
-    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=True)
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=True)
     assert location(hms) == "m0"
     assert hms.expected == [PROBE, PROBE]
     assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN
@@ -158,7 +158,7 @@ def test_a_server_that_carries_out_the_probe_has_made_the_swap(
     """None of Apache's does. Its answer must still not be taken for a refusal."""
     hms.alter_table_with_environment_context = lambda new_tbl, **_: hms.tables.update({("db", "t"): new_tbl})  # type: ignore[assignment, misc]
     for number, require_cas in enumerate((False, True)):
-        assert swaps.alter(base, moved_to(base, f"m{number}"), require_cas=require_cas) == Swapped()
+        assert swaps.alter(base, moved_to(base, f"m{number}"), Sending(require_cas=require_cas)) == Swapped()
         assert location(hms) == f"m{number}"
         server.hang_up()
 
@@ -169,7 +169,7 @@ def test_a_lost_reply_to_the_swap_counts_as_atomic_only_on_an_atomic_server(
 ) -> None:
     hms.compare_and_swap = behaviour
     hms.misbehave[ALTER] += [None, DropAfter()]
-    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=atomic)
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=atomic)
     assert location(hms) == "m1"
     assert pool.cas_support.protection("db") is (SwapProtection.UNPROVEN if atomic else SwapProtection.BLIND)
 
@@ -180,7 +180,7 @@ def test_beside_a_server_that_may_overwrite_no_swap_that_arrives_late_is_safe(
     hms.compare_and_swap = "atomic"
     pool.cas_support.learn("thrift://another:9083", "db", CompareAndSwap.IGNORED)
     hms.misbehave[ALTER] += [None, DropBefore()]
-    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=False)
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=False)
 
 
 def test_a_rename_is_never_atomic_since_a_table_may_be_renamed_there_and_back(
@@ -190,12 +190,12 @@ def test_a_rename_is_never_atomic_since_a_table_may_be_renamed_there_and_back(
     renamed = moved_to(base, base.metadata_location)
     renamed.tableName = "u"
     hms.misbehave[ALTER] += [None, DropBefore()]
-    assert is_unanswered(swaps.alter(base, renamed), atomic=False)
+    assert is_unanswered(swaps.alter(base, renamed, Sending()), atomic=False)
 
 
 def test_a_lost_request_is_sent_only_once(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
     hms.misbehave[ALTER] += [None, DropBefore()]
-    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=True)
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=True)
     assert location(hms) == "m0"
     assert hms.expected == [PROBE]
 
@@ -217,7 +217,7 @@ def test_a_swap_that_fails_because_the_row_moved_is_not_repeated_without_its_key
 ) -> None:
     hms.compare_and_swap = "broken"
     before_the_row_is_read(hms, lambda: hms.tables["db", "t"].parameters.update(metadata_location="foreign"))
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     assert location(hms) == "foreign"
@@ -227,7 +227,7 @@ def test_a_swap_that_fails_because_the_row_moved_is_not_repeated_without_its_key
 def test_a_swap_that_fails_because_the_row_went_is_a_conflict(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
     hms.compare_and_swap = "broken"
     before_the_row_is_read(hms, lambda: hms.tables.pop(("db", "t")))
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     assert isinstance(answer.error, NoSuchTable)
@@ -240,7 +240,7 @@ def test_a_swap_that_failed_is_not_repeated_without_reading_the_row(
     hms.compare_and_swap = "broken"
     # The proof on the scratch row reads it three times.
     hms.misbehave["get_table_req"] += [None, None, None, error]
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert not hms.misbehave["get_table_req"]
@@ -251,7 +251,7 @@ def test_a_lost_reply_to_an_alter_without_keys_is_not_atomic(hms: Recording, swa
     hms.compare_and_swap = "broken"
     # Two on the row, three on the scratch row, and one without the keys.
     hms.misbehave[ALTER] += [None] * 5 + [DropAfter()]
-    assert is_unanswered(swaps.alter(base, moved_to(base, "m1")), atomic=False)
+    assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=False)
     assert hms.expected == [PROBE, TRUE, None]
 
 
@@ -274,7 +274,7 @@ def test_a_repeat_that_was_not_sent_does_not_hide_the_first_alters_error(
         [server.uri],
         make_client=lambda uri: CutBeforeKeylessAlter(uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000),
     )
-    answer = SwapSender(pool).alter(base, moved_to(base, "m1"))
+    answer = SwapSender(pool).alter(base, moved_to(base, "m1"), Sending())
     pool.close()
     assert isinstance(answer, Refused)
     assert not answer.conflict
@@ -309,14 +309,14 @@ def test_one_sql_error_on_a_first_swap_is_an_ordinary_refusal(
     since: str, hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     in_trouble(hms, since)
-    answer = swaps.alter(base, moved_to(base, "m1"))
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert answer.in_doubt
     assert None not in hms.expected, "written without an expected value"
     assert location(hms) == "m0"
     hms.before_alter = lambda _table: None
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert hms.expected[-1] == TRUE
     assert connected(pool) is CompareAndSwap.ATOMIC
     assert pool.cas_support.protection("db") is SwapProtection.CAS
@@ -327,11 +327,11 @@ def test_a_swap_on_the_scratch_row_proves_the_connection(
     hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     in_trouble(hms, "lock timeout")
-    assert isinstance(swaps.alter(base, moved_to(base, "m1")), Refused)
+    assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending()), Refused)
     assert pool.cas_support.protection("db") is SwapProtection.CAS
     scratch_rows = hms.calls.count("create_table")
     hms.misbehave[ALTER].append(BROKEN_SQL)
-    assert isinstance(swaps.alter(base, moved_to(base, "m1")), Refused)
+    assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending()), Refused)
     assert hms.calls.count("create_table") == scratch_rows, "a server that could swap once can do it"
 
 
@@ -340,16 +340,16 @@ def test_broken_is_proved_again_after_a_while(hms: Recording, server: Running, b
     pool = ClientPool([server.uri], now=lambda: late[0])
     swaps = SwapSender(pool)
     hms.compare_and_swap = "broken"
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [PROBE, TRUE, None]
     late[0] = BROKEN_SECONDS - 1
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [PROBE, TRUE, None, None]
     assert pool.cas_support.protection("db") is SwapProtection.BLIND
     late[0] = BROKEN_SECONDS
     assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN
     hms.compare_and_swap = "atomic"
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected[4:] == [PROBE, TRUE]
     assert pool.cas_support.protection("db") is SwapProtection.CAS
     pool.close()
@@ -359,18 +359,18 @@ def test_a_new_connection_to_a_broken_address_is_proved_on_a_scratch_row_first(
     hms: Recording, server: Running, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     hms.compare_and_swap = "broken"
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     hms.expected.clear()
     server.hang_up()
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [None]
     hms.compare_and_swap = "atomic"
     server.hang_up()
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [None, TRUE]
     server.hang_up()
     hms.misbehave["create_table"].append(READ_ONLY)
-    assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [None, TRUE, PROBE, TRUE], "a proof that fails proves nothing"
     assert pool.cas_support.protection("db") is SwapProtection.BLIND, "one connection was broken just now"
 
@@ -390,7 +390,7 @@ def test_each_database_behind_a_connection_is_proved_on_its_own(
     behaviour: str, hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     elsewhere = in_another_database(hms, pool, behaviour)
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     hms.tables["other", "t"].parameters["metadata_location"] = "foreign"
     outdated = moved_to(elsewhere, "m1")
     if behaviour == "broken":
@@ -398,7 +398,7 @@ def test_each_database_behind_a_connection_is_proved_on_its_own(
         outdated = moved_to(pointer_at(elsewhere, "foreign"), "m1")
         elsewhere = pointer_at(elsewhere, "foreign")
     with pytest.raises(MetastoreUnavailable, match=f"atomically: {behaviour}"):
-        swaps.alter(elsewhere, outdated, require_cas=True)
+        swaps.alter(elsewhere, outdated, Sending(require_cas=True))
     assert hms.tables["other", "t"].parameters["metadata_location"] == "foreign"
     assert (pool.cas_support.protection("db"), pool.cas_support.protection("other")) == (
         SwapProtection.CAS,
@@ -410,10 +410,10 @@ def test_each_database_behind_a_connection_is_proved_on_its_own(
 def test_one_error_does_not_make_a_server_broken_that_swapped_before(
     hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     hms.misbehave[ALTER].append(BROKEN_SQL)
     next_base = Pointer(NAME, "m1", "m0", base.parameters, base.table)
-    answer = swaps.alter(next_base, moved_to(base, "m2"))
+    answer = swaps.alter(next_base, moved_to(base, "m2"), Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert None not in hms.expected
@@ -423,12 +423,12 @@ def test_one_error_does_not_make_a_server_broken_that_swapped_before(
 def test_each_connection_is_proved_on_its_own(
     hms: Recording, server: Running, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     server.hang_up()
     hms.compare_and_swap = "ignored"
     next_base = Pointer(NAME, "m1", "m0", base.parameters, base.table)
     hms.expected.clear()
-    assert swaps.alter(next_base, moved_to(base, "m2")) == Swapped()
+    assert swaps.alter(next_base, moved_to(base, "m2"), Sending()) == Swapped()
     assert hms.expected == [PROBE, ("metadata_location", "m1")]
     assert pool.cas_support.protection("db") is SwapProtection.BLIND
 
@@ -437,7 +437,7 @@ def test_a_swap_that_requires_cas_is_sent_once_the_probe_proves_the_server_atomi
     hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
     for outdated, expected in ((False, Swapped), (True, Refused)):
-        assert isinstance(swaps.alter(base, moved_to(base, "m1"), require_cas=True), expected), outdated
+        assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending(require_cas=True)), expected), outdated
     assert hms.expected == [PROBE, TRUE, TRUE], "the second swap knew"
     assert hms.calls.count("create_table") == 1, "no scratch row"
     assert pool.cas_support.protection("db") is SwapProtection.CAS
@@ -450,10 +450,10 @@ def test_a_swap_that_requires_cas_is_not_sent_to_any_other_server(
 ) -> None:
     hms.compare_and_swap = behaviour
     if known:
-        assert swaps.alter(base, moved_to(base, "m0")) == Swapped()
+        assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     hms.expected.clear()
     with pytest.raises(MetastoreUnavailable, match=f"not proven to compare and swap atomically: {behaviour}"):
-        swaps.alter(base, moved_to(base, "m1"), require_cas=True)
+        swaps.alter(base, moved_to(base, "m1"), Sending(require_cas=True))
     assert hms.expected == ([] if known else [PROBE])
     assert location(hms) == "m0"
 
@@ -464,7 +464,7 @@ def test_a_swap_that_requires_cas_is_never_repeated_without_its_keys(
     hms.compare_and_swap = "broken"
     for _ in range(2):
         with pytest.raises(CompareAndSwapUnproven, match="not proven to compare and swap atomically: broken"):
-            swaps.alter(base, moved_to(base, "m1"), require_cas=True)
+            swaps.alter(base, moved_to(base, "m1"), Sending(require_cas=True))
     assert hms.expected == [PROBE, TRUE]
     assert location(hms) == "m0"
     assert set(hms.tables) == {("db", "t")}
@@ -475,7 +475,7 @@ def test_after_a_probe_that_proves_nothing_no_swap_is_sent(
     error: Exception, hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
     hms.misbehave[ALTER].append(error)
-    answer = swaps.alter(base, moved_to(base, "m1"), require_cas=True)
+    answer = swaps.alter(base, moved_to(base, "m1"), Sending(require_cas=True))
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert hms.expected == []
@@ -484,7 +484,7 @@ def test_after_a_probe_that_proves_nothing_no_swap_is_sent(
 def test_a_scratch_row_that_stayed_is_dropped_afterwards(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
     in_trouble(hms, "lock timeout")
     hms.misbehave["drop_table"].append(MetaException("busy"))
-    assert isinstance(swaps.alter(base, moved_to(base, "m1")), Refused)
+    assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending()), Refused)
     assert hms.calls.count("drop_table") == 2
     assert set(hms.tables) == {("db", "t")}
 
@@ -495,7 +495,7 @@ def test_a_server_that_is_gone_takes_no_writes_and_a_scratch_row_that_stayed_is_
     hms.misbehave["drop_table"].append(MetaException("busy"))
     assert swaps.accepts_writes(base.name.namespace) is False
     assert len(hms.tables) == 2
-    assert swaps.alter(base, moved_to(base, "m1")) == Swapped()
+    assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert len(hms.tables) == 1
     assert swaps.accepts_writes(base.name.namespace) is True
     server.stop()

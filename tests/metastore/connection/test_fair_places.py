@@ -7,7 +7,7 @@ import pytest
 
 from iceberg_hms.metastore.connection import fair_places
 from iceberg_hms.metastore.connection.fair_places import FairPlaces, Turn
-from iceberg_hms.work_owner import owned_by
+from iceberg_hms.work import owned_by
 
 SECONDS = 10
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.sending.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
@@ -176,8 +175,7 @@ def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> 
     with pool_of(server, size=1, timeout_ms=100) as pool:
 
         def wait_for_it() -> None:
-            with on_caller_timeout(overdue.set):
-                pool.run(move, idempotent=False)
+            pool.run(move, idempotent=False, overdue=overdue.set)
 
         mover = threading.Thread(target=wait_for_it)
         mover.start()

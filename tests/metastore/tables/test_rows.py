@@ -6,7 +6,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator.ports import Pointer, Refused, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, TableName
 from iceberg_hms.errors import (
     AccessDenied,
     AlreadyExists,
@@ -44,7 +44,11 @@ def test_a_row_that_is_missing_is_missing_as_its_kind(rows: HmsRows) -> None:
     kind = missing_of(rows)
     with pytest.raises(kind):
         rows.load(NAME)
-    for answer in (rows.alter(row(), row().table), rows.rename(row(), TableName("db", "u")), rows.drop(row().name)):
+    for answer in (
+        rows.alter(row(), row().table, Sending()),
+        rows.rename(row(), TableName("db", "u"), Sending()),
+        rows.drop(row().name, Sending()),
+    ):
         assert isinstance(answer, Refused)
         assert answer.conflict
         assert isinstance(answer.error, kind)

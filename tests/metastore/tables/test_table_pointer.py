@@ -13,8 +13,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.lease_check import sending_under
-from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AccessDenied,
     InvalidInput,
@@ -86,7 +85,7 @@ def test_a_move_without_answer_is_unanswered_and_not_sent_again(
     assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
     base = pointer.load(NAME)
     hms.misbehave["alter_table_with_environment_context"] += [None, bad]
-    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE, Sending())
     assert isinstance(answer, Unanswered)
     assert isinstance(answer.error, MetastoreUnavailable)
     assert answer.atomic
@@ -99,7 +98,11 @@ def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms
     if method == "drop_table":
         pointer.create(NAME, "m0", BEFORE, None)
     hms.misbehave[method].append(DropAfter())
-    answer = pointer.create(NAME, "m0", BEFORE, None) if method == "create_table" else pointer.drop(pointer.load(NAME))
+    answer = (
+        pointer.create(NAME, "m0", BEFORE, None)
+        if method == "create_table"
+        else pointer.drop(pointer.load(NAME), Sending())
+    )
     assert isinstance(answer, Unanswered)
     assert hms.calls.count(method) == 1
 
@@ -111,8 +114,8 @@ def test_a_drop_is_not_sent_if_its_lock_aged_during_the_wait_for_a_connection(
     base = pointer.load(NAME)
     lock = NoLock()
     lock.seconds_since_renewal = lambda: lock.lease_seconds * 0.51  # type: ignore[method-assign]
-    with sending_under([lock]), pytest.raises(LockLost):
-        pointer.drop(base)
+    with pytest.raises(LockLost):
+        pointer.drop(base, Sending([lock]))
     assert pointer.load(NAME) == base
 
 
@@ -128,7 +131,11 @@ def test_a_refusal_of_a_kind_that_only_newer_servers_know_is_not_taken_for_succe
         base = pointer.load(NAME)
         # Before the swap there is the probe.
         hms.misbehave[method] += [Answer(UNKNOWN_ERROR)] if method == "drop_table" else [None, Answer(UNKNOWN_ERROR)]
-        answer = pointer.drop(base) if method == "drop_table" else pointer.swap(base, "m1", BEFORE, BEFORE)
+        answer = (
+            pointer.drop(base, Sending())
+            if method == "drop_table"
+            else pointer.swap(base, "m1", BEFORE, BEFORE, Sending())
+        )
     assert isinstance(answer, Unanswered)
     assert hms.calls.count(method) == (2 if method.startswith("alter") else 1)
 
@@ -138,7 +145,7 @@ def test_an_unknown_refusal_of_the_probe_proves_nothing(
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     hms.misbehave["alter_table_with_environment_context"] += [Answer(UNKNOWN_ERROR)] * 2
-    assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE), Unanswered)
+    assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE, Sending()), Unanswered)
     assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN, "taken for a success it would be: ignored"
 
 
@@ -148,7 +155,7 @@ def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
     pointer.create(NAME, "m0", BEFORE, None)
     base = pointer.load(NAME)
     server.stop()
-    for call in (lambda: pointer.load(NAME), lambda: pointer.swap(base, "m1", BEFORE, BEFORE)):
+    for call in (lambda: pointer.load(NAME), lambda: pointer.swap(base, "m1", BEFORE, BEFORE, Sending())):
         with pytest.raises(MetastoreUnavailable):
             call()
 
@@ -156,7 +163,7 @@ def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
 def test_a_refusal_that_is_no_conflict_carries_its_error(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     hms.misbehave["alter_table_with_environment_context"].append(MetaException("Permission denied: eve"))
-    answer = pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE)
+    answer = pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE, Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert isinstance(answer.error, AccessDenied)
@@ -165,12 +172,12 @@ def test_a_refusal_that_is_no_conflict_carries_its_error(hms: FakeHms, pointer: 
 def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: HmsTablePointer) -> None:
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
-    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, Sending()) == Swapped()
     assert moves(hms) == 3, "the probe, the new columns, the old columns"
-    assert pointer.swap(pointer.load(NAME), "m2", AFTER, AFTER) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m2", AFTER, AFTER, Sending()) == Swapped()
     assert moves(hms) == 4
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
-    assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER, Sending()) == Swapped()
     assert moves(hms) == 5
 
 
@@ -184,7 +191,7 @@ def test_refused_columns_and_the_probe_do_not_disturb_each_other(
     hms.columns_are_checked_first = columns_first
     pointer.create(NAME, "m0", BEFORE, None)
     for number in (1, 2):
-        assert pointer.swap(pointer.load(NAME), f"m{number}", AFTER, BEFORE) == Swapped()
+        assert pointer.swap(pointer.load(NAME), f"m{number}", AFTER, BEFORE, Sending()) == Swapped()
         assert pointer.load(NAME).metadata_location == f"m{number}"
         assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
 
@@ -192,12 +199,12 @@ def test_refused_columns_and_the_probe_do_not_disturb_each_other(
 def test_refused_columns_of_a_swap_that_requires_cas(hms: FakeHms, server: Running, pointer: HmsTablePointer) -> None:
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
-    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, require_cas=True) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, Sending(require_cas=True)) == Swapped()
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
     hms.compare_and_swap = "ignored"
     server.hang_up()
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, require_cas=True)
+        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, Sending(require_cas=True))
     assert pointer.load(NAME).metadata_location == "m1"
 
 
@@ -206,9 +213,9 @@ class InterruptedPool(ClientPool):
 
     after_alter: Callable[[], None] | None = None
 
-    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
+    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool, **more: Any) -> Result:
         try:
-            return super().run(function, idempotent=idempotent)
+            return super().run(function, idempotent=idempotent, **more)
         finally:
             if not idempotent and self.after_alter is not None:
                 call, self.after_alter = self.after_alter, None
@@ -227,7 +234,7 @@ def test_the_swap_with_the_old_columns_requires_cas_too(hms: FakeHms, server: Ru
     base = pointer.load(NAME)
     pool.after_alter = another_server_answers
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(base, "m1", AFTER, BEFORE, require_cas=True)
+        pointer.swap(base, "m1", AFTER, BEFORE, Sending(require_cas=True))
     assert pool.after_alter is None
     assert pointer.load(NAME).metadata_location == "m0"
     pool.close()
@@ -239,16 +246,18 @@ def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: Hms
     base = pointer.load(NAME)
     sentence = "The following columns have types incompatible with the existing columns in their respective positions"
     hms.misbehave["alter_table_with_environment_context"] += [None, MetaException(sentence), DropAfter()]
-    assert isinstance(pointer.swap(base, "m1", AFTER, BEFORE), Unanswered)
+    assert isinstance(pointer.swap(base, "m1", AFTER, BEFORE, Sending()), Unanswered)
     assert pointer.load(NAME).metadata_location == "m1"
 
 
 MOVES: dict[str, Callable[[HmsTablePointer, Pointer], Any]] = {
-    "alter_table_with_environment_context": lambda pointer, base: pointer.swap(base, "m1", BEFORE, BEFORE),
+    "alter_table_with_environment_context": lambda pointer, base: pointer.swap(base, "m1", BEFORE, BEFORE, Sending()),
     "create_table": lambda pointer, base: pointer.create(TableName("db", "u"), "m1", BEFORE, None),
-    "drop_table": lambda pointer, base: pointer.drop(base),
+    "drop_table": lambda pointer, base: pointer.drop(base, Sending()),
 }
-RENAME = {"alter_table_with_environment_context": lambda pointer, base: pointer.rename(base, TableName("db", "u"))}
+RENAME = {
+    "alter_table_with_environment_context": lambda pointer, base: pointer.rename(base, TableName("db", "u"), Sending())
+}
 
 
 @pytest.mark.parametrize(("method", "move"), [*MOVES.items(), *RENAME.items()], ids=[*MOVES, "rename"])
@@ -256,7 +265,7 @@ def test_a_move_that_met_a_closed_store_is_no_proof_and_the_next_call_works(
     method: str, move: Callable[[HmsTablePointer, Pointer], Any], hms: FakeHms, pointer: HmsTablePointer, request: Any
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
-    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE, Sending()) == Swapped()
     base = pointer.load(NAME)
     hms.misbehave[method].append(StoreClosed())
     sent = hms.calls.count(method)
@@ -274,13 +283,13 @@ def test_a_swap_that_met_a_closed_store_may_be_sent_again_if_it_is_atomic(
     hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
-    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE, Sending()) == Swapped()
     hms.misbehave["alter_table_with_environment_context"].append(StoreClosed())
     base = pointer.load(NAME)
-    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE, Sending())
     assert isinstance(answer, Unanswered)
     assert answer.atomic
-    assert pointer.swap(base, "m1", BEFORE, BEFORE, require_cas=True) == Swapped()
+    assert pointer.swap(base, "m1", BEFORE, BEFORE, Sending(require_cas=True)) == Swapped()
 
 
 def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:
@@ -288,7 +297,7 @@ def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTableP
     row = hms.tables["db", "t"]
     row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities = "hive", 2, 9, ["X"]
     row.sd.serdeInfo.description = "kept"
-    assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE, Sending()) == Swapped()
     row = hms.tables["db", "t"]
     assert (row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities) == ("hive", 2, 9, ["X"])
     assert row.sd.serdeInfo.description == "kept"
@@ -344,7 +353,7 @@ def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePo
     hms.misbehave["alter_table_with_environment_context"].append(
         InvalidOperationException("a b is not a valid object name")
     )
-    answer = pointer.rename(pointer.load(NAME), TableName("db", "a b"))
+    answer = pointer.rename(pointer.load(NAME), TableName("db", "a b"), Sending())
     assert isinstance(answer, Refused)
     assert isinstance(answer.error, InvalidInput)
 
@@ -367,7 +376,7 @@ def test_a_refused_rename_that_only_names_the_database_is_looked_into(
     pointer.create(NAME, "m0", BEFORE, None)
     said = f"Unable to change partition or table. Check metastore logs for detailed stack.database hive.{to}"
     hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException(said))
-    answer = pointer.rename(pointer.load(NAME), TableName(to, "u"))
+    answer = pointer.rename(pointer.load(NAME), TableName(to, "u"), Sending())
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert isinstance(answer.error, NoSuchNamespace) is missing
@@ -379,14 +388,14 @@ def test_a_refused_rename_stays_refused_when_nothing_more_can_be_found_out(
     pointer.create(NAME, "m0", BEFORE, None)
     hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException("no more is said"))
     hms.misbehave["get_database"].append(MetaException("the database is down"))
-    answer = pointer.rename(pointer.load(NAME), TableName("nowhere", "u"))
+    answer = pointer.rename(pointer.load(NAME), TableName("nowhere", "u"), Sending())
     assert isinstance(answer, Refused)
     assert "no more is said" in str(answer.error)
 
 
 def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
-    answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"))
+    answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
     assert ("db", "t") in hms.tables
@@ -515,7 +524,7 @@ def test_a_table_gets_no_name_that_the_metastore_cannot_lock(hms: FakeHms, point
     assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
     long = TableName("db", "t" * 129)
     with pytest.raises(InvalidInput, match="the table's name"):
-        pointer.rename(pointer.load(NAME), long)
+        pointer.rename(pointer.load(NAME), long, Sending())
     assert not moves(hms)
 
 

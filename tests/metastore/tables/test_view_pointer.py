@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Sending, TableName
 from iceberg_hms.errors import InvalidInput, NotAnIcebergView
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
@@ -55,7 +55,7 @@ def test_without_sql_for_hive_the_first_is_taken_and_a_swap_replaces_it(hms: Fak
     views.create(NAME, "m0", first, None)
     assert hms.tables["db", "v"].viewOriginalText == "t"
     second = view_metadata("file:/w/v", texts=(("spark", "s2"),), columns=(("x", "string"),))
-    views.swap(views.load(NAME), "m1", second, first)
+    views.swap(views.load(NAME), "m1", second, first, Sending())
     row = hms.tables["db", "v"]
     assert (row.viewOriginalText, row.viewExpandedText) == ("s2", "s2")
     assert [column.name for column in row.sd.cols] == ["x"]
@@ -65,9 +65,9 @@ def test_without_sql_for_hive_the_first_is_taken_and_a_swap_replaces_it(hms: Fak
 def test_sql_that_some_metastore_cannot_hold_is_left_out(sql: str, hms: FakeHms, views: HmsViewPointer) -> None:
     short = view_metadata("file:/w/v", texts=(("spark", "s"),))
     views.create(NAME, "m0", short, None)
-    views.swap(views.load(NAME), "m1", view_metadata("file:/w/v", texts=(("spark", sql),)), short)
+    views.swap(views.load(NAME), "m1", view_metadata("file:/w/v", texts=(("spark", sql),)), short, Sending())
     assert hms.tables["db", "v"].viewOriginalText is None
-    views.swap(views.load(NAME), "m2", view_metadata("file:/w/v", texts=(("spark", "x" * 32_672),)), short)
+    views.swap(views.load(NAME), "m2", view_metadata("file:/w/v", texts=(("spark", "x" * 32_672),)), short, Sending())
     assert len(hms.tables["db", "v"].viewExpandedText) == 32_672
 
 

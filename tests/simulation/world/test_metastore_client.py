@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import LockUse, Pointer, Refused, SwapAnswer, Swapped
+from iceberg_hms.coordinator.ports import LockUse, Pointer, Refused, Sending, SwapAnswer, Swapped
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent
@@ -45,7 +45,7 @@ def ran(*functions: Callable[[ClusterNode], Any], seed: int = 1, **scenario: Any
 
 
 def swap(node: ClusterNode, to: str, base: Pointer | None = None) -> SwapAnswer:
-    return node.pointer.swap(base or node.pointer.load(TABLE), to, NOTHING, NOTHING)
+    return node.pointer.swap(base or node.pointer.load(TABLE), to, NOTHING, NOTHING, Sending())
 
 
 def test_the_first_swap_of_a_connection_asks_what_the_server_is_and_the_next_one_does_not() -> None:
@@ -200,7 +200,7 @@ def test_a_doubled_swap_is_refused_the_second_time() -> None:
 def test_what_must_be_fenced_is_not_sent_to_a_server_that_does_not_compare() -> None:
     def work(node: ClusterNode) -> None:
         with pytest.raises(MetastoreUnavailable):
-            node.pointer.swap(node.pointer.load(TABLE), "b", NOTHING, NOTHING, require_cas=True)
+            node.pointer.swap(node.pointer.load(TABLE), "b", NOTHING, NOTHING, Sending(require_cas=True))
 
     schedule = ran(work, swap_support=SwapSupport.IGNORED)
     assert schedule.metastore.location(TABLE) == FIRST

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, Swapped, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, Swapped, TableName
 from iceberg_hms.testing.contracts import hive_tables
 from iceberg_hms.testing.contracts.hive_tables import HivePlace
 from iceberg_hms.testing.memory_hive import MemoryHiveTables
@@ -33,7 +33,7 @@ class ListsNothing(MemoryHiveTables):
 
 
 class DropsNothing(MemoryHiveTables):
-    def drop(self, table: HiveTable) -> SwapAnswer:
+    def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         return Swapped()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, SwapAnswer, TableFolder, TableName
+from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, Sending, SwapAnswer, TableFolder, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import table_pointer
@@ -29,10 +29,10 @@ class KeepsProperties(MemoryTablePointer):
         location: str,
         metadata: TableMetadata,
         replaced: TableMetadata,
-        *,
-        require_cas: bool = False,
+        sending: Sending,
+        **more: Any,
     ) -> SwapAnswer:
-        return super().swap(base, location, metadata, metadata, require_cas=require_cas)
+        return super().swap(base, location, metadata, metadata, sending, **more)
 
 
 def place_of(pointer: MemoryTablePointer) -> Place:
@@ -122,8 +122,8 @@ class RecordsWhateverItIsTold(MemoryTablePointer):
 
 
 class ForgetsTheOwner(MemoryTablePointer):
-    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
-        answer = super().rename(base, to, require_cas=require_cas)
+    def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
+        answer = super().rename(base, to, sending)
         row = self.rows[to]
         self.rows[to] = replace(row, parameters={k: v for k, v in row.parameters.items() if k != OWNED_FOLDER})
         return answer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, TableName
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.testing.contracts import view_pointer
 from iceberg_hms.testing.contracts.table_pointer import Place
@@ -25,9 +25,9 @@ class BlindSwap(MemoryTablePointer):
 
 class KeepsProperties(MemoryViewPointer):
     def swap(
-        self, base: Pointer, location: str, metadata: ViewMetadata, replaced: ViewMetadata, **more: Any
+        self, base: Pointer, location: str, metadata: ViewMetadata, replaced: ViewMetadata, sending: Sending
     ) -> SwapAnswer:
-        return super().swap(base, location, metadata, metadata, **more)
+        return super().swap(base, location, metadata, metadata, sending)
 
 
 class ForgetsThePrevious(MemoryViewPointer):
