@@ -167,7 +167,7 @@ class Coordinator:
             already_committed,
             locations,
             prepared,
-            ended=sent.leave,
+            ended=sent.remove_waiting,
             held_up=lambda: self._held_up(name),
         )
 
@@ -198,7 +198,7 @@ class Coordinator:
             if queue is None:
                 queue = self._queues[name] = self._new_queue(name)
             queue.add(commit, size)
-            self._sources.sent.enter(commit)
+            self._sources.sent.add_waiting(commit)
             return is_new
 
     def _new_queue(self, name: TableName) -> CommitQueue:

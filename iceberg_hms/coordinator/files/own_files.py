@@ -85,8 +85,8 @@ def find_own_files(
         reason = _namespace_in(ports, row.name.namespace, location, seconds)
         if not reason:
             # A table around says nothing about the files of this one.
-            left = max(0.0, deadline - ports.runtime.now())
-            reason = _shared_with(ports, row, location, HiveRows.UNREAD, left, root=above(location))
+            remaining = max(0.0, deadline - ports.runtime.now())
+            reason = _shared_with(ports, row, location, HiveRows.UNREAD, remaining, root=above(location))
     elif row.location:
         reason = _why_not_by_place(ports, row, row.location, seconds)
     return OwnFiles(row.location, ports.files.real_path, reason)

@@ -375,7 +375,7 @@ def _send(
         raise
     resolution = SwapResolution(ports, group.settings, swap, lock, overdue=overdue)
     found = resolution.resolve(answer)
-    group.sources.sent.settle(sent, found, answer, left_seconds=resolution.left_seconds)
+    group.sources.sent.settle(sent, found, answer, lock_stays_seconds=resolution.lock_stays_seconds)
     group.figures.swap_ms += (ports.runtime.now() - started) * 1000
 
 

@@ -63,20 +63,20 @@ class Moves:
     def _judge(self, folder: str, deadline: float) -> IcebergHmsError | bool:
         ports, name = self._ports, self._name
 
-        def left() -> float:
+        def remaining() -> float:
             return max(0.0, deadline - ports.runtime.now())
 
         try:
-            refuse_shared_folder(ports, name, folder, seconds=left())
-            is_free = is_known_to_be_free(ports, name, folder, hive=HiveRows.NEAR, root=None, seconds=left())
+            refuse_shared_folder(ports, name, folder, seconds=remaining())
+            is_free = is_known_to_be_free(ports, name, folder, hive=HiveRows.NEAR, root=None, seconds=remaining())
             return is_free and next(iter(ports.files.list_files(folder)), None) is None
         except IcebergHmsError as error:
             return error
 
     def _judge_path(self, path: str, current: str | None, deadline: float) -> IcebergHmsError | None:
-        left = max(0.0, deadline - self._ports.runtime.now())
+        remaining = max(0.0, deadline - self._ports.runtime.now())
         try:
-            refuse_shared_paths(self._ports, self._name, current, [path], seconds=left)
+            refuse_shared_paths(self._ports, self._name, current, [path], seconds=remaining)
         except IcebergHmsError as error:
             return error
         return None

@@ -60,7 +60,7 @@ def overlapping(
         raise InvalidInput(f"The folder {folder} cannot be resolved to a place in a store")
     deadline = ports.runtime.now() + seconds
 
-    def left() -> float:
+    def remaining() -> float:
         remaining = deadline - ports.runtime.now()
         if remaining <= 0:
             raise MetastoreUnavailable(
@@ -73,22 +73,22 @@ def overlapping(
     others = (each for each in ports.pointer.databases() if each != name.namespace)
     databases = [*own, *others]
     for database in databases:
-        for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=left()):
+        for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=remaining()):
             shared = None if row.name == name and row.is_view == for_view else _shared(row, wanted, around, real_path)
             if shared is not None:
                 yield TableFolder(row.name, shared)
-    for database in _read_whole(ports, databases, wanted, hive, left):
-        for other in ports.pointer.folders_in(database, timeout_seconds=left()):
+    for database in _read_whole(ports, databases, wanted, hive, remaining):
+        for other in ports.pointer.folders_in(database, timeout_seconds=remaining()):
             if other.name != name and _overlaps(resolved(other.location, real_path), wanted, around):
                 yield other
 
 
 def _read_whole(
-    ports: CommitPorts, databases: Sequence[str], wanted: Location, hive: HiveRows, left: Callable[[], float]
+    ports: CommitPorts, databases: Sequence[str], wanted: Location, hive: HiveRows, remaining: Callable[[], float]
 ) -> Sequence[str]:
     """The databases of which every row is read."""
     if hive is HiveRows.NEAR:
-        folders = ports.pointer.database_folders(timeout_seconds=left())
+        folders = ports.pointer.database_folders(timeout_seconds=remaining())
         return [
             database
             for database in databases
@@ -213,8 +213,8 @@ def refuse_shared_paths(
         if wanted is None or (own is not None and may_contain(own, wanted)):
             continue
         for database in ports.pointer.databases():
-            left = max(0.0, deadline - ports.runtime.now())
-            for row in ports.pointer.find_by_folder(database, path, timeout_seconds=left):
+            remaining = max(0.0, deadline - ports.runtime.now())
+            for row in ports.pointer.find_by_folder(database, path, timeout_seconds=remaining):
                 theirs = resolved(row.location, real_path)
                 if row.name == name or theirs is None or (own is not None and may_contain(theirs, own)):
                     continue

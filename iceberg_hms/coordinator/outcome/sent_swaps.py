@@ -127,13 +127,13 @@ class SentSwaps:
         self._complete_since_ms = runtime.now_ms()
         self._began = runtime.now()
 
-    def enter(self, commit: Carried) -> None:
-        """Record a commit before it is queued; `leave` must follow."""
+    def add_waiting(self, commit: Carried) -> None:
+        """Record a commit before it is queued; `remove_waiting` must follow."""
         with self._mutex:
             for each in commit.carries:
                 self._waiting.setdefault(each, []).append(commit)
 
-    def leave(self, commit: Carried) -> None:
+    def remove_waiting(self, commit: Carried) -> None:
         """Record that a commit waits no longer, if it did."""
         with self._mutex:
             for each in commit.carries:
@@ -157,15 +157,15 @@ class SentSwaps:
         return True
 
     def settle(
-        self, swap: SentSwap, status: CommitStatus, answer: SwapAnswer | None = None, *, left_seconds: float = 0.0
+        self, swap: SentSwap, status: CommitStatus, answer: SwapAnswer | None = None, *, lock_stays_seconds: float = 0.0
     ) -> None:
-        """Record what became of a swap. left_seconds: for how long its lock stays, because it may still be made."""
+        """Record what became of a swap. lock_stays_seconds: how long its lock does, since it may still be made."""
         with self._mutex:
             swap.answer, swap.status = answer, status
             if swap.may_have_been_undone:
                 self._note_number(swap)
-            if left_seconds:
-                swap.may_land_until = self._runtime.now() + left_seconds
+            if lock_stays_seconds:
+                swap.may_land_until = self._runtime.now() + lock_stays_seconds
                 self._lock_protected[swap.name] = swap
             if status is CommitStatus.UNKNOWN:
                 return

@@ -44,18 +44,18 @@ def search_twice(
     """What is found in all databases, as above: in the first pass, or else in the second.
 
     last_known: the name that was last known of what is searched for. seconds: the most that both passes may take.
-    within: searches a database; its second argument says how much of that time is left, or raises MetastoreUnavailable.
+    within: searches a database; its second argument says how much of that time remains, or raises MetastoreUnavailable.
     Raises as the search."""
     deadline = ports.runtime.now() + seconds
 
     def remaining() -> float:
-        left = deadline - ports.runtime.now()
-        if left <= 0:
+        remaining = deadline - ports.runtime.now()
+        if remaining <= 0:
             raise MetastoreUnavailable(
                 f"timed out after {seconds:g} s searching all databases for a table or view",
                 next_step="raise commit.uuid-lookup.total-timeout-ms",
             )
-        return left
+        return remaining
 
     found: list[Found] = []
     for _ in range(_PASSES):

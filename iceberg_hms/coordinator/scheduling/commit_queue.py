@@ -115,7 +115,7 @@ class CommitQueue:
                 self._arrival = None
                 self._drop_withdrawn()
                 commits, now = self.commits(), runtime.now()
-                ready_in, kept_for = kept_lock.ready_in(now), kept_lock.seconds_left(now)
+                ready_in, kept_for = kept_lock.ready_in(now), kept_lock.remaining_seconds(now)
                 needs_lock = kept_lock.is_wanted(now)
                 # The lock is for the one that is back, before another one may be sent for.
                 is_busy = needs_lock and any(map(priority.times_refused, commits))
@@ -165,10 +165,10 @@ class CommitQueue:
 
     def _drop_withdrawn(self) -> None:
         """Remove commits whose callers have left."""
-        left = [entry for entry in self._waiting if entry[0].withdrawn]
-        if left:
+        withdrawn = [entry for entry in self._waiting if entry[0].withdrawn]
+        if withdrawn:
             self._waiting = [entry for entry in self._waiting if not entry[0].withdrawn]
-            self._bytes -= sum(size for _, size in left)
+            self._bytes -= sum(size for _, size in withdrawn)
 
     def _limit_reached(self, size: int) -> str:
         """What fills the queue, so that a commit of `size` bytes has no room; empty if it has."""

@@ -105,7 +105,7 @@ class KeptLock:
             lock.release()
             self._publish()
 
-    def seconds_left(self, now: float) -> float:
+    def remaining_seconds(self, now: float) -> float:
         """For how long the lock is kept yet; 0: not any longer, or none is kept."""
         return max(0.0, self._kept_at + self._longest - now) if self._lock is not None else 0.0
 

@@ -26,7 +26,7 @@ from iceberg_hms.coordinator.ports import (
     tell_nobody,
 )
 from iceberg_hms.coordinator.sending.status_checks import status_checks, status_checks_while_pending
-from iceberg_hms.coordinator.sending.unanswered_swaps import leave_locks_to_expire
+from iceberg_hms.coordinator.sending.unanswered_swaps import let_locks_expire
 from iceberg_hms.errors import (
     AlreadyExists,
     CommitStateUnknown,
@@ -122,7 +122,7 @@ def was_made(
             checks = status_checks_while_pending(ports.runtime, settings, waited_seconds, overdue)
             seen = any(is_made() for _ in checks)
             if not seen:
-                leave_locks_to_expire(ports, name, locks)
+                let_locks_expire(ports, name, locks)
             return seen
         case Refused() | Unanswered():
             return any(is_made() for _ in status_checks(ports.runtime, settings))

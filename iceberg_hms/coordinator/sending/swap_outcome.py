@@ -44,7 +44,7 @@ from iceberg_hms.coordinator.ports import (
 )
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.sending.status_checks import status_checks, status_checks_while_pending
-from iceberg_hms.coordinator.sending.unanswered_swaps import leave_locks_to_expire
+from iceberg_hms.coordinator.sending.unanswered_swaps import let_locks_expire
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.errors import CompareAndSwapUnproven, IcebergHmsError, LockLost
 
@@ -145,13 +145,13 @@ class SwapResolution:
         self._lock = lock
         self._overdue = overdue
         #: For how long the lock stays, since the swap may still be made; 0: it may be given back.
-        self.left_seconds = 0.0
+        self.lock_stays_seconds = 0.0
 
     def resolve(self, answer: SwapAnswer) -> CommitStatus:
         """SUCCESS: it is in the table, and the lock covered it. FAILURE: proved, it is not, and never will be."""
         found = self._found(answer)
         if isinstance(answer, Unanswered) and not answer.atomic and found is CommitStatus.UNKNOWN:
-            self.left_seconds = leave_locks_to_expire(self._ports, self._name, [self._lock])
+            self.lock_stays_seconds = let_locks_expire(self._ports, self._name, [self._lock])
         return found
 
     def _found(self, answer: SwapAnswer) -> CommitStatus:

@@ -37,7 +37,7 @@ def publish_overdue(ports: CommitPorts, name: TableName, what: str) -> CommitSta
     )
 
 
-def leave_locks_to_expire(ports: CommitPorts, name: TableName, locks: Sequence[HeldLock]) -> float:
+def let_locks_expire(ports: CommitPorts, name: TableName, locks: Sequence[HeldLock]) -> float:
     """Do not release locks under which an operation may still be made. Returns for how many seconds they stay."""
     seconds = max((lock.lease_seconds for lock in locks), default=0.0)
     logger.warning(

@@ -157,7 +157,7 @@ def test_a_rerun_of_a_job_is_doubtful_while_the_swap_of_its_first_run_is_under_w
 def test_a_change_is_doubtful_while_another_commit_of_it_waits(process: Process) -> None:
     first, again = Waiting(), Waiting()
     for commit in (first, again):
-        process.sent.enter(commit)
+        process.sent.add_waiting(commit)
     assert process.is_doubtful(own(7))
     assert process.sent.has(own(7))
     assert not process.sent.can_be_excluded(own(7))
@@ -167,8 +167,8 @@ def test_a_change_is_doubtful_while_another_commit_of_it_waits(process: Process)
     assert process.sent.can_be_excluded(own(7), group)
     again.waits = False
     assert process.sent.doubt(own(7), process.row, TABLE, group=[first]) is None
-    process.sent.leave(first)
-    process.sent.leave(first)
+    process.sent.remove_waiting(first)
+    process.sent.remove_waiting(first)
     assert not process.is_doubtful(own(7))
 
 
@@ -194,7 +194,7 @@ def test_a_queue_is_blocked_while_a_swap_may_be_made_that_only_its_lock_protects
 ) -> None:
     assert process.sent.blocked_until(NAME) == 0
     swap = process.send(own(7), fences=False)
-    process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError()), left_seconds=300.0)
+    process.sent.settle(swap, CommitStatus.UNKNOWN, Unanswered(TimeoutError()), lock_stays_seconds=300.0)
     assert process.sent.blocked_until(NAME) == swap.may_land_until == 300.0
     runtime.passes(300_000)
     assert process.sent.blocked_until(NAME) == 0

@@ -70,7 +70,7 @@ class Table:
 
     def block(self, seconds):
         """A swap that only its lock protects may be made for so long."""
-        self.sent.settle(SentSwap(NAME, "file:/base"), CommitStatus.UNKNOWN, left_seconds=seconds)
+        self.sent.settle(SentSwap(NAME, "file:/base"), CommitStatus.UNKNOWN, lock_stays_seconds=seconds)
 
     def take(self):
         return self.queue.next_group(self.state)

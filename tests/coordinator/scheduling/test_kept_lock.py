@@ -52,13 +52,13 @@ def test_a_setting_turns_it_off(off):
 
 def test_the_lock_is_kept_until_a_group_takes_it(table):
     table.kept.acquire()
-    assert table.kept.seconds_left(table.time) == 2.0
+    assert table.kept.remaining_seconds(table.time) == 2.0
     table.time += 0.5
-    assert table.kept.seconds_left(table.time) == 1.5
+    assert table.kept.remaining_seconds(table.time) == 1.5
     held = table.kept.take()
     held.ensure_held()
     assert table.kept.take() is None
-    assert table.kept.seconds_left(table.time) == 0.0
+    assert table.kept.remaining_seconds(table.time) == 0.0
     assert table.events == [{"event": "lock-kept", "table": NAME, "seconds": 0.5}]
     assert table.entries() == 1
 
@@ -66,7 +66,7 @@ def test_the_lock_is_kept_until_a_group_takes_it(table):
 def test_it_is_kept_no_longer_than_others_would_wait(table):
     table.kept.acquire()
     table.time += 2
-    assert table.kept.seconds_left(table.time) == 0.0
+    assert table.kept.remaining_seconds(table.time) == 0.0
 
 
 def test_the_next_loser_waits_until_the_share_of_the_time_allows_it(table):

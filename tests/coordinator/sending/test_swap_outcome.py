@@ -250,7 +250,7 @@ def test_a_lock_is_left_only_while_a_swap_may_be_made_that_nothing_else_fences(a
     lock = ScriptedLock(QuickRuntime())
     resolution = resolution_of(ScriptedPointer(found, again=Refused(True, GONE)), lock=lock)
     resolution.resolve(answer)
-    assert (resolution.left_seconds, lock.left) == ((300.0, True) if stays else (0.0, False))
+    assert (resolution.lock_stays_seconds, lock.left) == ((300.0, True) if stays else (0.0, False))
 
 
 def test_callers_hear_unknown_when_a_lost_lock_is_not_there_again_soon():
