@@ -33,9 +33,8 @@ from dataclasses import replace
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.group_files import GroupFiles
 from iceberg_hms.coordinator.group.build_attempt import begin_staging, build_attempt, load_remembered, load_table
-from iceberg_hms.coordinator.group.group_figures import GroupFigures
 from iceberg_hms.coordinator.group.group_lock import GroupLock
-from iceberg_hms.coordinator.group.group_outcomes import GroupOutcomes
+from iceberg_hms.coordinator.group.group_outcomes import GroupFigures, GroupOutcomes
 from iceberg_hms.coordinator.group.group_progress import (
     GroupContext,
     GroupProgress,

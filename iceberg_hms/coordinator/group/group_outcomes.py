@@ -2,14 +2,18 @@
 heard of what landed.
 
 A caller is answered "failed" only if no swap that carried its change was sent, or the table's whole chain lacks it.
+
+A change is refused for what is in the table, or for what a change before it in the group is about to put there. The
+caller acts on the reason: it does not append a file again that the table is said to have. So a reason that names a
+snapshot of the group is given only if that snapshot has landed (`replace_dependent_refusals`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from iceberg_hms.coordinator.group.dependent_refusals import replace_dependent_refusals
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.outcome.already_committed import (
     AlreadyCommitted,
@@ -17,12 +21,67 @@ from iceberg_hms.coordinator.outcome.already_committed import (
     doubt_of_swaps,
     refused_at_once,
 )
-from iceberg_hms.coordinator.outcome.outcome import Committed, Outcome, Unknown, broke_off
+from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown, broke_off
 from iceberg_hms.coordinator.ports import EventListener, Runtime, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
+from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.errors import CommitConflict, CommitStateUnknown, RequirementFailed
 from iceberg_hms.work import Usage
+
+
+@dataclass(slots=True)
+class GroupFigures:
+    """What the reports of a group count and measure.
+
+    started: when the group began, by `Runtime.now()`. The others: as `CommitReport` has them."""
+
+    started: float
+    attempts: int = 0
+    replays: int = 0
+    lock_wait_ms: float = 0.0
+    swap_ms: float = 0.0
+
+    def report_landed(self, commit: PendingCommit, attempt: CommitAttempt, now: float) -> CommitReport:
+        """The report of a commit whose attempt is in the table. now: by `Runtime.now()`."""
+        own = commit.change.identity.snapshot_ids
+        found = attempt.committed_as.get(commit, own)
+        return CommitReport(
+            table=attempt.base.pointer.name,
+            metadata_location=attempt.location,
+            metadata=attempt.metadata,
+            previous_metadata_location=attempt.base.pointer.metadata_location,
+            snapshot_ids=attempt.added.get(commit, found),
+            attempts=self.attempts,
+            replays=self.replays,
+            group_size=len(attempt.commits),
+            rebased=commit in attempt.rebased,
+            queue_wait_ms=(self.started - commit.started) * 1000,
+            lock_wait_ms=self.lock_wait_ms,
+            swap_ms=self.swap_ms,
+            total_ms=(now - commit.started) * 1000,
+            already_committed=found != own,
+        )
+
+    def report_already_committed(
+        self, commit: PendingCommit, base: TableVersion, snapshot_ids: tuple[int, ...], now: float
+    ) -> CommitReport:
+        """The report of a commit that adds nothing to the table as it is. snapshot_ids: as which the table has it."""
+        return CommitReport(
+            table=base.pointer.name,
+            metadata_location=base.pointer.metadata_location,
+            metadata=base.metadata,
+            previous_metadata_location=base.pointer.previous_metadata_location,
+            snapshot_ids=snapshot_ids,
+            attempts=self.attempts,
+            replays=self.replays,
+            queue_wait_ms=(self.started - commit.started) * 1000,
+            lock_wait_ms=self.lock_wait_ms,
+            swap_ms=self.swap_ms,
+            total_ms=(now - commit.started) * 1000,
+            already_committed=True,
+        )
 
 
 class GroupOutcomes:
@@ -140,3 +199,31 @@ def _with_usage(outcome: Outcome, usage: Usage) -> Outcome:
     if isinstance(outcome, Committed):
         return Committed(outcome.report.with_usage(usage))
     return outcome
+
+
+def replace_dependent_refusals(
+    outcomes: Sequence[tuple[PendingCommit, Outcome]], group: Iterable[PendingCommit]
+) -> list[tuple[PendingCommit, Outcome]]:
+    """The outcomes of a group, in their order. A commit that was refused because of another one that is not committed
+    gets a CommitConflict instead, which proves as much and lets the caller try again.
+
+    group: all its commits, also those that were withdrawn and have their answers."""
+    committed = [commit for commit, outcome in outcomes if isinstance(outcome, Committed)]
+    not_landed = _snapshots(group) - _snapshots(committed)
+    return [(commit, _without_reason(outcome, not_landed)) for commit, outcome in outcomes]
+
+
+def _without_reason(outcome: Outcome, not_landed: frozenset[int]) -> Outcome:
+    error = outcome.error if isinstance(outcome, Failed) else None
+    if not isinstance(error, RequirementFailed) or not_landed.isdisjoint(error.rests_on):
+        return outcome
+    return Failed(
+        CommitConflict(
+            f"refused because of a commit that came just before, which is not known to have landed: {error.what}",
+            next_step="try again",
+        )
+    )
+
+
+def _snapshots(commits: Iterable[PendingCommit]) -> frozenset[int]:
+    return frozenset(id_ for commit in commits for id_ in commit.change.identity.snapshot_ids)

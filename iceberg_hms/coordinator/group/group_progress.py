@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.group_files import GroupFiles
-from iceberg_hms.coordinator.group.group_figures import GroupFigures
 from iceberg_hms.coordinator.group.group_lock import GroupLock
-from iceberg_hms.coordinator.group.group_outcomes import GroupOutcomes
+from iceberg_hms.coordinator.group.group_outcomes import GroupFigures, GroupOutcomes
 from iceberg_hms.coordinator.group.moves import Moves
 from iceberg_hms.coordinator.group.refused_swaps import RefusedSwaps
 from iceberg_hms.coordinator.outcome.already_committed import LookupSources
