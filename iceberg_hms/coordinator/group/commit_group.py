@@ -132,7 +132,7 @@ def _load_to_swap(
     for _ in range(group.settings.commit_retry_num_retries + 2):
         if lock is None:
             drop_withdrawn(group, progress)
-            is_decided = not progress.waiting and not send_next(group, progress, group.refusals.skipped())
+            is_decided = not progress.waiting and not send_next(group, progress, group.refusals.next_part())
             if is_decided and not group.outcomes.to_exclude():
                 abandon(group, progress)
                 return
@@ -243,7 +243,7 @@ def _reload_and_swap(group: GroupContext, progress: GroupProgress, lock: HeldLoc
             lock.ensure_held()
         swap = None if attempt is None else _begin_swap(group, progress, attempt, lock)
         if attempt is None or swap is None:
-            if not progress.waiting and not send_next(group, progress, group.refusals.skipped()):
+            if not progress.waiting and not send_next(group, progress, group.refusals.next_part()):
                 return
         elif _swap(group, progress, attempt.on(base.pointer), swap, lock):
             return
@@ -339,7 +339,7 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
         if not callers_left:
             # Who heard "unknown" may send the same list again.
             progress.replaced_lists += attempt.replaced_lists
-        return not send_next(group, progress, group.refusals.landed())
+        return not send_next(group, progress, group.refusals.next_part())
     if sent.status is CommitStatus.UNKNOWN:
         unknown = CommitStateUnknown(f"it is not known whether {attempt.location} became {group.name}: {answer}")
         group.outcomes.unknown(attempt.commits, unknown)
@@ -347,7 +347,7 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
         return True
     if callers_left:
         # They were answered "unknown", and may look at the table by now. Those set aside still wait.
-        return not send_next(group, progress, group.refusals.skipped())
+        return not send_next(group, progress, group.refusals.next_part())
     if isinstance(answer, Refused) and not answer.conflict:
         return not send_next(group, progress, group.refusals.refused(attempt.commits, answer.error))
     group.figures.replays += 1

@@ -109,7 +109,10 @@ def abandon(group: GroupContext, progress: GroupProgress) -> None:
 
 def fail_unsent(group: GroupContext, progress: GroupProgress, error: Exception) -> list[tuple[PendingCommit, Outcome]]:
     """Nothing that carries those that wait was sent. Returns the outcomes of all that had none."""
-    refused = [*((commit, error) for commit in progress.waiting), *group.refusals.verdicts()]
+    refused = [
+        *((commit, error) for commit in progress.waiting),
+        *group.refusals.verdicts(landed=bool(progress.landed)),
+    ]
     progress.waiting = []
     return group.outcomes.fail_unsent(refused, error)
 
@@ -118,6 +121,6 @@ def send_next(group: GroupContext, progress: GroupProgress, part: list[PendingCo
     """Go on with a part of the group. False: it is empty, so all that was set aside is refused."""
     progress.waiting = part
     if not part and progress.under_lock is not None:
-        for commit, error in group.refusals.verdicts():
+        for commit, error in group.refusals.verdicts(landed=bool(progress.landed)):
             group.outcomes.refuse(commit, error, progress.under_lock)
     return bool(part)
