@@ -72,8 +72,7 @@ CALLED_ELSEWHERE = {
 #: a client's table names is the client's choice.
 READ_ANY_MANIFEST = {
     "iceberg_hms/coordinator/locations/guarded_manifests.py": "it is the guard",
-    "iceberg_hms/coordinator/group/build_attempt.py": "each change of the group is guarded as it is staged",
-    "iceberg_hms/coordinator/group/commit_group.py": "a fence reads none",
+    "iceberg_hms/coordinator/group/commit_group.py": "each change is guarded as it is staged, and a fence reads none",
     "iceberg_hms/catalog/catalog.py": "for callers of the Python API, who have the process's rights",
     "iceberg_hms/catalog/table.py": "the same",
     "iceberg_hms/catalog/transaction.py": "the same",

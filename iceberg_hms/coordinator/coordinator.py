@@ -15,9 +15,8 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.group.commit_group import commit_group
+from iceberg_hms.coordinator.group.commit_group import CommitGroup
 from iceberg_hms.coordinator.group.group_lock import abandoned
-from iceberg_hms.coordinator.group.group_progress import GroupResult
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations.catalog_operations import CatalogOperations
@@ -31,6 +30,7 @@ from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
+from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, new_head
 from iceberg_hms.coordinator.staging.refused_change import RefusedChange
 from iceberg_hms.errors import QueueFull, proved
@@ -250,23 +250,22 @@ class Coordinator:
 
         self._groups[name] = self._ports.runtime.now(), commits
         try:
-            result = commit_group(
+            group = CommitGroup(
                 self._ports,
                 self._cache,
                 self._settings,
                 name,
                 commits,
                 self._sources,
-                state.hints,
+                state.last_group,
                 hold_answer,
-                state.kept_lock.take(),
             )
-            state.hints = result.hints
+            state.last_group = group.commit(state.kept_lock.take())
         except BaseException as error:  # a defect: whatever was sent, nobody must wait for ever
             logger.exception("a group of %s ended without answers", name)
             self._answer_unknown(name, commits, error)
         else:
-            self._after_group(name, state, commits, result)
+            self._after_group(name, state, len(commits), group.landed)
         finally:
             del self._groups[name]
 
@@ -278,22 +277,20 @@ class Coordinator:
                 commit.decide(Unknown(unknown))
             commit.answer()
 
-    def _after_group(
-        self, name: TableName, state: TableState, commits: Sequence[PendingCommit], result: GroupResult
-    ) -> None:
-        location = state.hints.last_location
+    def _after_group(self, name: TableName, state: TableState, answered: int, landed: Sequence[CommitAttempt]) -> None:
+        last = state.last_group
         with log_and_continue(f"deleting old metadata files of {name}", SWEEP):
-            state.own_files.delete_expired(result.landed)
+            state.own_files.delete_expired(landed)
         with log_and_continue(f"deleting replaced manifest lists of {name}", SWEEP):
-            state.replaced_lists.add(result.replaced_lists)
-            if result.landed:
-                state.replaced_lists.sweep(result.landed[0].base.pointer, result.landed[-1].metadata)
+            state.replaced_lists.add(each for attempt in landed for each in attempt.replaced_lists)
+            if landed:
+                state.replaced_lists.sweep(landed[0].base.pointer, landed[-1].metadata)
         paused = False
         with log_and_continue(f"pausing commits to {name} for a foreign writer", REPORT):
             paused = state.foreign_writer_backoff.pause_after_group(
-                location, behind_foreign_writer=result.behind_foreign_writer, moved=state.hints.lock_first
+                last.location, behind_foreign_writer=last.behind_foreign_writer, moved=last.contested
             )
-        if not paused and len(commits) > 1:
+        if not paused and answered > 1:
             with log_and_continue(f"waiting for the callers of {name}", REPORT):
                 queue = self._queues[name]
-                queue.wait_for_returning_callers(state.batching_window, len(commits), result.answered_at)
+                queue.wait_for_returning_callers(state.batching_window, answered, last.answered_at)

@@ -34,22 +34,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "skip-the-reload-under-the-lock",
         "the pointer is loaded again under the lock",
         _COMMIT_GROUP,
-        "        base = load_table(group, None if round_ else lock.row)\n",
-        "        base = progress.attempt.base if progress.attempt else load_table(group)\n",
+        "            base = self._load(None if round_ else lock.row)\n",
+        "            base = self._attempt.base if self._attempt else self._load()\n",
     ),
     Mutant(
         "swap-without-the-lock",
         "the lock is held until the outcome of the swap is known",
         _COMMIT_GROUP,
-        "        elif _swap(group, progress, attempt.on(base.pointer), swap, lock):\n",
-        "        elif lock.release() or _swap(group, progress, attempt.on(base.pointer), swap, lock):\n",
+        "            elif self._swap(attempt.on(base.pointer), swap, lock):\n",
+        "            elif lock.release() or self._swap(attempt.on(base.pointer), swap, lock):\n",
     ),
     Mutant(
         "keep-the-lock",
         "the lock's holder releases it",
         _COMMIT_GROUP,
-        "        finally:\n            lock.release()\n",
-        "        finally:\n            pass\n",
+        "            finally:\n                lock.release()\n",
+        "            finally:\n                pass\n",
     ),
     Mutant(
         "skip-the-metadata-file",
@@ -84,9 +84,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "delete-on-unknown",
         "files are deleted only on proof that the commit failed",
         _COMMIT_GROUP,
-        "    if sent.status is CommitStatus.UNKNOWN:\n",
-        "    if sent.status is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n"
-        "        group.files._swaps.clear()\n",
+        "        if sent.status is CommitStatus.UNKNOWN:\n",
+        "        if sent.status is CommitStatus.UNKNOWN:\n            self._files.never_sent(attempt)\n"
+        "            self._swaps.clear()\n",
     ),
     Mutant(
         "answer-failed-for-unknown",
@@ -221,8 +221,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "trust-a-read-under-a-lost-lock",
         "what is in the table counts as committed only if the lock covered the read",
         _COMMIT_GROUP,
-        "        renew_if_half_expired(lock)\n        if not round_:\n",
-        "        if not round_:\n",
+        "            renew_if_half_expired(lock)\n            if not round_:\n",
+        "            if not round_:\n",
         scenario="hedged-overslept",
     ),
     Mutant(

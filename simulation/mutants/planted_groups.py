@@ -169,9 +169,9 @@ GROUPS: tuple[Mutant, ...] = (
         "delete-a-replaced-list-with-the-garbage",
         "a replaced list stays its client's while that client may send it again",
         _COMMIT_GROUP,
-        "    progress.replaced_lists += attempt.replaced_lists\n",
-        "    group.files.never_sent(CommitAttempt(\n"
-        "        attempt.base, attempt.metadata, '', written=attempt.replaced_lists\n    ))\n",
+        "        self.landed.append(attempt)\n",
+        "        self._files.never_sent(replace(attempt, written=attempt.replaced_lists))\n"
+        "        self.landed.append(replace(attempt, replaced_lists=()))\n",
         scenario="groups",
     ),
     Mutant(
@@ -285,8 +285,8 @@ GROUPS: tuple[Mutant, ...] = (
         "keep-the-lock-from-the-group",
         "the group of the client that is back has the lock that was kept for it",
         "coordinator/coordinator.py",
-        "                state.kept_lock.take(),\n",
-        "",
+        "group.commit(state.kept_lock.take())",
+        "group.commit()",
         scenario="outside",
     ),
     Mutant(

@@ -17,8 +17,7 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.group.commit_group import commit_group
-from iceberg_hms.coordinator.group.group_progress import GroupResult, TableHints
+from iceberg_hms.coordinator.group.commit_group import CommitGroup, GroupResult
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
@@ -160,13 +159,24 @@ class Harness:
         self,
         *commits: PendingCommit,
         ports: CommitPorts | None = None,
-        hints: TableHints | None = None,
+        last: GroupResult | None = None,
         began_now: bool = False,
     ) -> GroupResult:
         """Commit pending commits as one group, without a queue. began_now: in a process that has just begun."""
+        return self.begin_group(*commits, ports=ports, last=last, began_now=began_now).commit()
+
+    def begin_group(
+        self,
+        *commits: PendingCommit,
+        ports: CommitPorts | None = None,
+        last: GroupResult | None = None,
+        began_now: bool = False,
+        sources: LookupSources | None = None,
+    ) -> CommitGroup:
+        """Such a group before it is committed. sources: those of its process, if it has sent something."""
         cache = self.cache()
-        sources = self.sources(cache, began_now=began_now)
-        return commit_group(ports or self.ports, cache, self.settings, NAME, commits, sources, hints or TableHints())
+        sources = sources or self.sources(cache, began_now=began_now)
+        return CommitGroup(ports or self.ports, cache, self.settings, NAME, commits, sources, last or GroupResult())
 
     def members(self, *changes: Change) -> list[PendingCommit]:
         already_committed = self.already_committed()

@@ -29,8 +29,6 @@ class GroupFiles:
 
     def __init__(self, commits: Sequence[PendingCommit] = ()) -> None:
         self._garbage: list[str] = []
-        self._swaps: list[SentSwap] = []
-        self._landed: list[CommitAttempt] = []
         #: The manifests that each commit wrote. Staged again, it may need others.
         self._manifests: dict[PendingCommit, dict[str, None]] = {
             commit: dict.fromkeys(commit.prepared) for commit in commits if commit.prepared
@@ -51,14 +49,6 @@ class GroupFiles:
             self._manifests.setdefault(commit, {}).update(dict.fromkeys(locations))
         self.staged(manifests)
 
-    def sending(self, swap: SentSwap) -> None:
-        """A swap is about to be sent."""
-        self._swaps.append(swap)
-
-    def landed(self, attempt: CommitAttempt) -> None:
-        """The swap of an attempt was made."""
-        self._landed.append(attempt)
-
     def not_written(self, location: str) -> None:
         """Writing a metadata file failed; part of it may be there."""
         self._garbage.append(location)
@@ -73,25 +63,29 @@ class GroupFiles:
         self._manifests.pop(commit, None)
 
     def delete_garbage(
-        self, files: Files, outcomes: Sequence[tuple[PendingCommit, Outcome]], open_manifests: Callable[[], Manifests]
+        self,
+        files: Files,
+        open_manifests: Callable[[], Manifests],
+        outcomes: Sequence[tuple[PendingCommit, Outcome]],
+        swaps: Sequence[SentSwap],
+        landed: Sequence[CommitAttempt],
     ) -> None:
-        """Delete what no table can name. outcomes: of all commits that were not withdrawn."""
-        for attempt in self._landed:
-            self._garbage.extend(self._superseded(attempt, open_manifests))
+        """Delete what no table can name. outcomes: of all commits that were not withdrawn. swaps: all of the group,
+        whatever became of them. landed: the attempts whose swaps were made."""
+        sent = frozenset[str]().union(*(swap.files for swap in swaps if swap.was_sent))
+        garbage = [*self._garbage]
+        for attempt in landed:
+            garbage += self._superseded(attempt, sent, open_manifests)
         for commit, outcome in outcomes:
             if isinstance(outcome, Failed) or _landed_as_another(commit, outcome):
-                self._garbage.extend(self._own.get(commit, ()))
-        sent = self._sent()
-        delete_files(files, [each for each in self._garbage if each not in sent])
+                garbage += self._own.get(commit, ())
+        delete_files(files, [each for each in garbage if each not in sent])
 
-    def _sent(self) -> frozenset[str]:
-        """What swaps would have made the table name, whatever became of them."""
-        return frozenset[str]().union(*(swap.files for swap in self._swaps if swap.was_sent))
-
-    def _superseded(self, attempt: CommitAttempt, open_manifests: Callable[[], Manifests]) -> list[str]:
+    def _superseded(
+        self, attempt: CommitAttempt, sent: frozenset[str], open_manifests: Callable[[], Manifests]
+    ) -> list[str]:
         """The manifests that the commits of a landed attempt wrote for a state of the table that it no longer had. A
         commit that landed before, by a swap of another group, may have named any of them."""
-        sent = self._sent()
         unsent = [each for commit in attempt.commits for each in self._manifests.get(commit, ()) if each not in sent]
         if not unsent:
             return []

@@ -9,7 +9,7 @@ from typing import Final
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.own_files import RecentOwnFiles
 from iceberg_hms.coordinator.files.replaced_lists import ReplacedLists
-from iceberg_hms.coordinator.group.group_progress import TableHints
+from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
@@ -26,7 +26,7 @@ TABLES_MAX: Final = 10_000
 class TableState:
     """The memory of one table's worker. Only that worker changes it."""
 
-    hints: TableHints
+    last_group: GroupResult
     retry_priority: RetryPriority
     kept_lock: KeptLock
     foreign_writer_backoff: ForeignWriterBackoff
@@ -78,7 +78,7 @@ class TableStates:
     def _new(self, name: TableName) -> TableState:
         own_files = RecentOwnFiles(self._ports)
         return TableState(
-            TableHints(),
+            GroupResult(),
             RetryPriority(self._settings, self._clients),
             KeptLock(self._ports, self._settings, name),
             ForeignWriterBackoff(self._ports, self._settings, name),

@@ -10,6 +10,7 @@ from iceberg_hms.coordinator.files.group_files import GroupFiles
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown
@@ -34,6 +35,8 @@ class Group:
         )
         self.swap = self.attempt.swap(fences=True)
         self.files = GroupFiles()
+        self.swaps: list[SentSwap] = []
+        self.landed: list[CommitAttempt] = []
         self.files.staged({commit: [f"file:/own-{number}"] for number, commit in enumerate(self.commits)})
         self.report = CommitReport(NAME, "file:/m.json", base.metadata)
         for name in ("file:/m.json", "file:/list", "file:/own-0", "file:/own-1", "file:/half"):
@@ -42,7 +45,7 @@ class Group:
     def left(self, *outcomes: Outcome) -> list[str]:
         """The group's files that are there after the garbage was deleted."""
         known: list[tuple[PendingCommit, Outcome]] = list(zip(self.commits, outcomes, strict=False))
-        self.files.delete_garbage(self.harness.files, known, self.harness.manifests.open)
+        self.files.delete_garbage(self.harness.files, self.harness.manifests.open, known, self.swaps, self.landed)
         return sorted(name for name in self.harness.files.locations() if name.count("/") == 1)
 
     def committed(self, commit: int, *snapshot_ids: int) -> Outcome:
@@ -76,7 +79,7 @@ def test_an_attempt_that_no_swap_carried_goes_and_its_commits_files_stay_for_the
 
 
 def test_what_a_refused_swap_carried_stays_even_where_the_commit_failed(group: Group) -> None:
-    group.files.sending(group.swap)
+    group.swaps.append(group.swap)
     group.files.never_sent(group.attempt)
     assert group.left(FAILED, FAILED) == ["file:/half", "file:/list", "file:/m.json", "file:/own-0", "file:/own-1"]
 
@@ -107,8 +110,8 @@ def test_what_a_commit_wrote_that_only_moved_a_ref_in_the_end_stays(group: Group
 
 def test_a_manifest_that_the_landed_attempt_no_longer_needs_goes(group: Group) -> None:
     group.files.wrote({group.commits[0]: ["file:/half", "file:/own-0"]})
-    group.files.sending(group.swap)
-    group.files.landed(group.attempt)
+    group.swaps.append(group.swap)
+    group.landed.append(group.attempt)
     left = group.left(group.committed(0), group.committed(1))
     assert left == ["file:/list", "file:/m.json", "file:/own-0", "file:/own-1"]
 
@@ -116,9 +119,9 @@ def test_a_manifest_that_the_landed_attempt_no_longer_needs_goes(group: Group) -
 def test_a_manifest_that_a_refused_swap_carried_stays_though_the_next_one_landed_without_it(group: Group) -> None:
     group.files.wrote({group.commits[0]: ["file:/half"]})
     first = replace(group.attempt, staged_files=(*group.attempt.staged_files, "file:/half"))
-    group.files.sending(first.swap(fences=True))
-    group.files.sending(group.swap)
-    group.files.landed(group.attempt)
+    group.swaps.append(first.swap(fences=True))
+    group.swaps.append(group.swap)
+    group.landed.append(group.attempt)
     assert "file:/half" in group.left(group.committed(0), group.committed(1))
 
 
@@ -126,10 +129,10 @@ def test_what_a_swap_carried_that_was_not_sent_goes(group: Group) -> None:
     """The lock was lost before."""
     group.files.wrote({group.commits[0]: ["file:/half"]})
     unsent = replace(group.attempt, staged_files=(*group.attempt.staged_files, "file:/half")).swap(fences=True)
-    group.files.sending(unsent)
+    group.swaps.append(unsent)
     unsent.status = CommitStatus.FAILURE
-    group.files.sending(group.swap)
-    group.files.landed(group.attempt)
+    group.swaps.append(group.swap)
+    group.landed.append(group.attempt)
     assert "file:/half" not in group.left(group.committed(0), group.committed(1))
 
 
@@ -147,8 +150,8 @@ def test_a_manifest_that_the_landed_snapshot_lists_stays_whatever_the_change_say
     group.harness.files.write(listed, b"x")
     attempt = replace(group.attempt, metadata=metadata)
     group.files.wrote({group.commits[0]: [listed, "file:/half"]})
-    group.files.sending(attempt.swap(fences=True))
-    group.files.landed(attempt)
+    group.swaps.append(attempt.swap(fences=True))
+    group.landed.append(attempt)
     assert "file:/half" not in group.left(group.committed(0), group.committed(1))
     assert listed in group.harness.files.locations()
 
@@ -158,6 +161,6 @@ def test_nothing_is_deleted_if_the_landed_snapshot_cannot_be_read(group: Group) 
     attempt = replace(group.attempt, metadata=group.harness.metadata())
     group.harness.manifests.lists.clear()
     group.files.wrote({group.commits[0]: ["file:/half"]})
-    group.files.sending(attempt.swap(fences=True))
-    group.files.landed(attempt)
+    group.swaps.append(attempt.swap(fences=True))
+    group.landed.append(attempt)
     assert "file:/half" in group.left(group.committed(0), group.committed(1))

@@ -24,7 +24,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryRow
 from tests.coordinator import documents
-from tests.coordinator.harness import NAME, Harness
+from tests.coordinator.harness import NAME, Harness, set_properties
 
 real_path = MemoryFiles().real_path
 
@@ -356,3 +356,16 @@ def test_a_commit_that_expires_nothing_asks_nothing() -> None:
     table.commit(file("a"))
     table.recent.delete_expired([])
     assert table.searches == 0
+
+
+def test_metadata_files_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it() -> None:
+    kept = Harness()
+    kept.create(**{"write.metadata.previous-versions-max": "2"})
+    swept = Harness()
+    swept.create(**{"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"})
+    for number in range(5):
+        kept.commit(set_properties(n=str(number)))
+        swept.commit(set_properties(n=str(number)))
+    assert len(kept.metadata_files()) == 6
+    assert len(swept.metadata_files()) == 3
+    assert {entry["metadata-file"] for entry in swept.metadata().metadata_log} <= swept.metadata_files()

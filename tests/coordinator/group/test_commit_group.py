@@ -5,15 +5,17 @@ import threading
 import pytest
 
 from iceberg_hms import work
-from iceberg_hms.coordinator.group.build_attempt import REMEMBERED_SECONDS
-from iceberg_hms.coordinator.ports import Refused, Unanswered
+from iceberg_hms.coordinator.group.commit_group import REMEMBERED_SECONDS, GroupResult
+from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
+from iceberg_hms.coordinator.outcome.outcome import Committed, Failed
+from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
+from iceberg_hms.coordinator.ports import Swapped, Unanswered
 from iceberg_hms.errors import (
     CommitConflict,
     CommitStateUnknown,
     LockLost,
     LockNotAcquired,
     LockUnavailable,
-    MetastoreRefused,
     MetastoreUnavailable,
     NoSuchTable,
     NotAnIcebergTable,
@@ -107,73 +109,6 @@ def test_an_assumption_that_broke_meanwhile_is_named_and_nothing_is_changed(harn
     assert harness.lock.acquired == 0, "no lock was taken for it"
 
 
-def test_a_refusal_of_a_swap_that_was_made_is_success(harness):
-    """swap: made, and refused by the metastore's own retry (apache/iceberg#11814)"""
-    harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
-    report = harness.commit(append("file:/a"))
-    assert report.metadata_location == harness.location()
-    assert harness.data_files() == ["file:/a"]
-    assert report.attempts == 1
-
-
-def test_a_lost_reply_of_a_swap_that_was_made_is_success(harness):
-    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
-    harness.commit(append("file:/a"))
-    assert harness.data_files() == ["file:/a"]
-
-
-def test_a_lost_reply_with_others_on_top_is_success(harness):
-    """swap: made, reply lost | another writer builds on it | look: the chain names our file"""
-    sleep = harness.runtime.sleep
-
-    def another_on_top(seconds):
-        harness.runtime.sleep = sleep
-        harness.foreign_commit(theirs="yes")
-
-    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
-    harness.runtime.sleep = another_on_top
-    harness.commit(append("file:/a"))
-    assert harness.data_files() == ["file:/a"]
-
-
-def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
-    """swap: no answer | the pointer never shows it, but it may still be under way"""
-    harness.pointer.atomic = False
-    before, files = harness.location(), harness.metadata_files()
-    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
-    with pytest.raises(CommitStateUnknown, match="delete nothing"):
-        harness.commit(append("file:/a"))
-    assert harness.location() == before
-    assert len(harness.metadata_files() - files) == 1, "a file that may become the table is kept"
-    assert len(harness.runtime.slept) >= harness.settings.status_check_num_retries
-
-
-@pytest.mark.parametrize("answer", [ScriptedAnswer.DELAYED, ScriptedAnswer.IN_DOUBT])
-def test_a_swap_that_arrives_late_finds_its_files(harness, answer):
-    harness.pointer.atomic = False
-    harness.pointer.answers.append(answer)
-    with pytest.raises(CommitStateUnknown):
-        harness.commit(append("file:/a"))
-    harness.pointer.deliver_delayed()
-    assert harness.data_files() == ["file:/a"]
-
-
-def test_a_lost_request_to_an_atomic_server_is_sent_again(harness):
-    """swap: lost | the same swap again, lock still held: made"""
-    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
-    report = harness.commit(append("file:/a"))
-    assert report.attempts == 1
-    assert harness.data_files() == ["file:/a"]
-
-
-def test_a_late_twin_of_a_swap_that_was_sent_again_changes_nothing(harness):
-    """swap: delayed | the same swap again: made | the first arrives: refused, its expected value is gone"""
-    harness.pointer.answers.append(ScriptedAnswer.DELAYED)
-    harness.commit(append("file:/a"))
-    assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Refused]
-    assert harness.data_files() == ["file:/a"]
-
-
 def test_a_lock_that_is_lost_before_the_swap_is_taken_again(harness):
     """lock, reload, build | the metastore reaps our lock | lock again, reload: as it was, swap"""
     load = harness.pointer.load
@@ -237,21 +172,6 @@ def test_a_change_that_is_in_the_table_already_is_acknowledged_only_under_the_lo
     report = harness.commit(append("file:/a", snapshot_id=42))
     assert not report.already_committed
     assert harness.data_files() == ["file:/a", "file:/before"]
-
-
-def test_a_refusal_that_is_no_conflict_ends_as_its_own_error(harness):
-    files = harness.metadata_files()
-    harness.pointer.answers.extend([ScriptedAnswer.REFUSED, ScriptedAnswer.REFUSED])
-    with pytest.raises(MetastoreRefused, match="refused"):
-        harness.commit(append("file:/a"))
-    left = harness.metadata_files() - files
-    assert len(left) == 2, "what was sent is left to a sweep for orphans"
-
-
-def test_a_refusal_that_does_not_come_again_is_only_a_delay(harness):
-    harness.pointer.answers.append(ScriptedAnswer.REFUSED)
-    harness.commit(append("file:/a"))
-    assert harness.data_files() == ["file:/a"]
 
 
 def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
@@ -382,29 +302,17 @@ def test_a_missing_table_and_a_hive_table_raise_different_errors():
         empty.commit(set_properties(a="b"))
 
 
-def test_metadata_files_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it():
-    kept = Harness()
-    kept.create(**{"write.metadata.previous-versions-max": "2"})
-    swept = Harness()
-    swept.create(**{"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"})
-    for number in range(5):
-        kept.commit(set_properties(n=str(number)))
-        swept.commit(set_properties(n=str(number)))
-    assert len(kept.metadata_files()) == 6
-    assert len(swept.metadata_files()) == 3
-    assert {entry["metadata-file"] for entry in swept.metadata().metadata_log} <= swept.metadata_files()
+class StagedThen:
+    """A change, and a function that is called once it is staged."""
 
-
-class Watched:
-    """A change, and a function that is called when it is staged."""
-
-    def __init__(self, change, look):
+    def __init__(self, change, then):
         self.identity, self.check = change.identity, change.check
-        self._change, self._look = change, look
+        self._change, self._then = change, then
 
     def stage(self, base, manifests):
-        self._look()
-        return self._change.stage(base, manifests)
+        staged = self._change.stage(base, manifests)
+        self._then()
+        return staged
 
 
 def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
@@ -414,7 +322,7 @@ def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
     calm()
     assert harness.commit(append("file:/c")).attempts == 1
     locks, seen = harness.lock.acquired, []
-    harness.commit(Watched(append("file:/d"), lambda: seen.append(harness.lock.acquired - locks)))
+    harness.commit(StagedThen(append("file:/d"), lambda: seen.append(harness.lock.acquired - locks)))
     assert seen == [0], "quiet again: built before the lock"
     assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]
 
@@ -568,9 +476,8 @@ def test_a_group_says_whether_a_foreign_writer_had_the_lock_before_and_whether_t
     )
     [commit] = harness.members(append("file:/a"))
     result = harness.group(commit)
-    assert (result.behind_foreign_writer, result.hints.lock_first) == (True, moves)
-    assert result.hints.last_location == harness.location()
-    assert list(result.replaced_lists) == []
+    assert (result.behind_foreign_writer, result.contested) == (True, moves)
+    assert result.location == harness.location()
     assert commit.wait().group_size == 1
 
 
@@ -589,3 +496,72 @@ def test_a_report_tells_what_the_group_used(harness):
     report = harness.commit(append("file:/a"))
     assert report.metastore_calls == 1
     assert report.bytes_written == len(harness.files.read(report.metadata_location))
+
+
+@pytest.mark.parametrize("base", ["loaded", "remembered", "locked"])
+def test_a_change_is_refused_before_the_lock_only_for_what_was_read_just_now(harness, base):
+    wrong = {"type": "assert-table-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}
+    remembered = harness.location() if base == "remembered" else None
+    [commit] = harness.members(set_properties(wrong, a="b"))
+    harness.group(commit, last=GroupResult(remembered, base == "locked", answered_at=harness.runtime.now()))
+    assert isinstance(commit.outcome, Failed)
+    assert harness.lock.acquired == (0 if base == "loaded" else 1)
+
+
+@pytest.mark.parametrize("lock_first", [True, False])
+@pytest.mark.parametrize("sent_again", [True, False], ids=["sent again", "changes nothing"])
+def test_a_change_that_adds_nothing_is_acknowledged_only_under_the_lock(harness, sent_again, lock_first):
+    harness.commit(append("file:/a", snapshot_id=42))
+    [commit] = harness.members(append("file:/a", snapshot_id=42) if sent_again else set_properties())
+    locks = harness.lock.acquired
+    harness.group(commit, last=GroupResult(contested=lock_first))
+    report = commit.wait()
+    assert report.already_committed
+    assert report.attempts == (1 if lock_first else 2), "what was found before the lock is looked at again"
+    assert harness.lock.acquired == locks + 1
+
+
+def test_what_is_swapped_in_is_on_disk_and_carries_all_that_wait(harness):
+    swap, swapped = harness.pointer.swap, []
+
+    def watched(base, location, metadata, *arguments, **options):
+        assert harness.read_metadata(location) == metadata
+        swapped.append([snapshot.snapshot_id for snapshot in metadata.snapshots])
+        return swap(base, location, metadata, *arguments, **options)
+
+    harness.pointer.swap = watched
+    leaves, *stay = commits = harness.members(*(append(f"file:/{id_}", snapshot_id=id_) for id_ in (1, 2, 3)))
+    assert leaves.withdraw()
+    harness.group(*commits)
+    assert swapped == [[2, 3]]
+    assert [type(commit.outcome) for commit in stay] == [Committed] * 2
+
+
+def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(harness):
+    [commit] = harness.members(append("file:/a"))
+    commit.change = StagedThen(commit.change, commit.withdraw)
+    deleted, harness.files.delete = [], lambda location: bool(deleted.append(location))
+    harness.group(commit)
+    assert [location.endswith(".avro") for location in deleted] == [True]
+    assert commit.outcome is None
+    assert harness.lock.acquired == 0
+
+
+@pytest.mark.parametrize(("first", "numbers"), [(0, [8, 9]), (1, [1])], ids=["sent again", "another"])
+def test_what_may_have_been_seen_in_a_swap_of_an_earlier_group_gets_a_higher_number(harness, first, numbers):
+    """A client that read it there builds on its snapshot id; the number shows what it read (`sequence_numbers`)."""
+    commits = harness.members(*(append(f"file:/{id_}", snapshot_id=id_) for id_ in (1, 2)))
+    sources = harness.sources(harness.cache())
+    swap = SentSwap(NAME, "file:/base", carries=commits[0].carries, last_sequence_number=7)
+    sources.sent.send(swap, [])
+    sources.sent.settle(swap, CommitStatus.UNKNOWN, Swapped())
+    harness.begin_group(*commits[first:], sources=sources).commit()
+    assert [snapshot.sequence_number for snapshot in harness.metadata().snapshots] == numbers
+
+
+def test_all_that_wait_fail_when_nothing_was_sent(harness):
+    error = LockNotAcquired("taken")
+    harness.lock.errors.append(error)
+    commits = harness.members(append("file:/a"), append("file:/b"))
+    harness.group(*commits)
+    assert [commit.outcome for commit in commits] == [Failed(error)] * 2

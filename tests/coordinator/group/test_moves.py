@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.group.group_progress import TableHints
+from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.group.moves import Moves
 from iceberg_hms.coordinator.locations.folder_overlaps import SEARCH_SECONDS
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed
@@ -55,18 +55,18 @@ def watched(harness: Harness, seconds: float = 0.0) -> Watched:
     return pointer
 
 
-def outcomes(harness: Harness, commits: Sequence[PendingCommit], hints: TableHints | None = None) -> list[type]:
-    harness.group(*commits, hints=hints)
+def outcomes(harness: Harness, commits: Sequence[PendingCommit], last: GroupResult | None = None) -> list[type]:
+    harness.group(*commits, last=last)
     return [type(commit.outcome) for commit in commits]
 
 
-@pytest.mark.parametrize("lock_first", [False, True])
-def test_all_folders_of_a_group_are_looked_up_before_its_lock_and_once(harness: Harness, lock_first: bool) -> None:
+@pytest.mark.parametrize("contested", [False, True])
+def test_all_folders_of_a_group_are_looked_up_before_its_lock_and_once(harness: Harness, contested: bool) -> None:
     pointer = watched(harness)
     commits = harness.members(
         append("file:/a", snapshot_id=1), move("file:/wh/db/u/"), move("file:/wh/db/v"), move("file:/wh/db/v")
     )
-    assert outcomes(harness, commits, TableHints(lock_first=lock_first)) == [Committed] * 4
+    assert outcomes(harness, commits, GroupResult(contested=contested)) == [Committed] * 4
     # Once for who must not be there, and once more, with views and Hive's tables, for whether the table owns it.
     assert [(folder, held) for folder, _, held in pointer.searches] == [
         ("file:/wh/db/u", False),
@@ -132,8 +132,8 @@ def test_a_folder_that_nobody_looked_up_is_a_conflict_and_no_search(harness: Har
     assert pointer.searches == []
 
 
-@pytest.mark.parametrize("lock_first", [False, True])
-def test_a_path_in_the_folder_of_another_table_is_refused_before_the_lock(harness: Harness, lock_first: bool) -> None:
+@pytest.mark.parametrize("contested", [False, True])
+def test_a_path_in_the_folder_of_another_table_is_refused_before_the_lock(harness: Harness, contested: bool) -> None:
     """That table could not be purged any more. In the table's own folder a path needs no search."""
     file = "file:/wh/far/u/metadata/00000-x.metadata.json"
     harness.pointer.rows[TableName("far", "u")] = MemoryRow(
@@ -146,11 +146,11 @@ def test_a_path_in_the_folder_of_another_table_is_refused_before_the_lock(harnes
         return from_request([], [{"action": "set-properties", "updates": {"write.data.path": path}}])
 
     commits = harness.members(write_to("file:/wh/far/u/x"), write_to("file:/wh/far/u2"), write_to("file:/wh/db/t/x"))
-    assert outcomes(harness, commits, TableHints(lock_first=lock_first)) == [Failed, Committed, Committed]
+    assert outcomes(harness, commits, GroupResult(contested=contested)) == [Failed, Committed, Committed]
     assert not any(held for _, _, held in pointer.searches)
     assert harness.metadata().properties["write.data.path"] == "file:/wh/db/t/x"
     own = [folder for folder, _, _ in pointer.searches if folder == "file:/wh/db/t/x"]
-    assert bool(own) == lock_first, "the table's own folder is known once it is loaded"
+    assert bool(own) == contested, "the table's own folder is known once it is loaded"
 
 
 def test_a_table_owns_the_folder_that_it_moves_to_if_that_is_empty(harness: Harness) -> None:

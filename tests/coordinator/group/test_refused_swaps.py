@@ -369,3 +369,17 @@ def test_those_set_aside_are_answered_after_a_swap_that_is_overdue(table, poison
     else:
         assert isinstance(second, Unknown if number == 4 else Failed)
     assert table.harness.data_files() == ["file:/a"]
+
+
+def test_a_refusal_that_is_no_conflict_ends_as_its_own_error(table):
+    files = table.harness.metadata_files()
+    table.harness.pointer.answers.extend([ScriptedAnswer.REFUSED, ScriptedAnswer.REFUSED])
+    with pytest.raises(MetastoreRefused, match="refused"):
+        table.harness.commit(append("file:/a"))
+    assert len(table.harness.metadata_files() - files) == 2, "what was sent is left to a sweep for orphans"
+
+
+def test_a_refusal_that_does_not_come_again_is_only_a_delay(table):
+    table.harness.pointer.answers.append(ScriptedAnswer.REFUSED)
+    table.harness.commit(append("file:/a"))
+    assert table.harness.data_files() == ["file:/a"]

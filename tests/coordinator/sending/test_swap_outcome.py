@@ -348,3 +348,77 @@ def test_what_the_database_has_in_doubt_finds_its_files_and_stops_nobody():
     assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Swapped, Refused]
     harness.commit(append("file:/b"))
     assert harness.data_files() == ["file:/a", "file:/b"]
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    return made
+
+
+def test_a_refusal_of_a_swap_that_was_made_is_success(harness):
+    """swap: made, and refused by the metastore's own retry (apache/iceberg#11814)"""
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    report = harness.commit(append("file:/a"))
+    assert report.metadata_location == harness.location()
+    assert harness.data_files() == ["file:/a"]
+    assert report.attempts == 1
+
+
+def test_a_lost_reply_of_a_swap_that_was_made_is_success(harness):
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_reply_with_others_on_top_is_success(harness):
+    """swap: made, reply lost | another writer builds on it | look: the chain names our file"""
+    sleep = harness.runtime.sleep
+
+    def another_on_top(seconds):
+        harness.runtime.sleep = sleep
+        harness.foreign_commit(theirs="yes")
+
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
+    harness.runtime.sleep = another_on_top
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
+    """swap: no answer | the pointer never shows it, but it may still be under way"""
+    harness.pointer.atomic = False
+    before, files = harness.location(), harness.metadata_files()
+    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
+    with pytest.raises(CommitStateUnknown, match="delete nothing"):
+        harness.commit(append("file:/a"))
+    assert harness.location() == before
+    assert len(harness.metadata_files() - files) == 1, "a file that may become the table is kept"
+    assert len(harness.runtime.slept) >= harness.settings.status_check_num_retries
+
+
+@pytest.mark.parametrize("answer", [ScriptedAnswer.DELAYED, ScriptedAnswer.IN_DOUBT])
+def test_a_swap_that_arrives_late_finds_its_files(harness, answer):
+    harness.pointer.atomic = False
+    harness.pointer.answers.append(answer)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+    harness.pointer.deliver_delayed()
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_request_to_an_atomic_server_is_sent_again(harness):
+    """swap: lost | the same swap again, lock still held: made"""
+    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
+    report = harness.commit(append("file:/a"))
+    assert report.attempts == 1
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_late_twin_of_a_swap_that_was_sent_again_changes_nothing(harness):
+    """swap: delayed | the same swap again: made | the first arrives: refused, its expected value is gone"""
+    harness.pointer.answers.append(ScriptedAnswer.DELAYED)
+    harness.commit(append("file:/a"))
+    assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Refused]
+    assert harness.data_files() == ["file:/a"]

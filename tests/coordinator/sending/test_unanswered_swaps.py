@@ -204,14 +204,14 @@ def test_a_list_that_ours_replaced_stays_for_a_client_that_heard_unknown(harness
     mine = sent(harness, base, "plain")
     add(harness, 2, "b")
     [commit] = harness.members(mine)
-    results = []
+    begun = harness.begin_group(commit)
     slow = SlowMetastore(harness, "swap") if overdue else None
-    group = threading.Thread(target=lambda: results.append(harness.group(commit)))
+    group = threading.Thread(target=begun.commit)
     group.start()
     if slow is not None:
         with pytest.raises(CommitStateUnknown):
             commit.wait()
         slow.go.set()
     group.join()
-    assert bool(results[0].replaced_lists) is not overdue
+    assert bool(begun.landed[0].replaced_lists) is not overdue
     assert harness.metadata().snapshot_by_id(MINE)

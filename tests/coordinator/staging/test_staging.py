@@ -7,7 +7,7 @@ from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import CLOCK_SKEW_MS
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.group.group_progress import TableHints
+from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.outcome.already_committed import committed_as
 from iceberg_hms.coordinator.outcome.outcome import Committed
@@ -283,7 +283,7 @@ def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_the_man
     change.stage = stage_again
     members = harness.members(change)
     location = harness.coordinator.load(NAME).pointer.metadata_location
-    harness.group(*members, hints=TableHints(last_location=location, ended=harness.runtime.now()))
+    harness.group(*members, last=GroupResult(location, answered_at=harness.runtime.now()))
     assert isinstance(members[0].outcome, Committed)
     assert len(bases) == 2
     there, named = avro_files(harness)
