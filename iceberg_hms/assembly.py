@@ -98,7 +98,13 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
         granted_lock_seconds=lambda namespace: granted_lock_seconds(pool, settings, namespace, clock=clock),
     )
-    files = PyArrowFiles(fsync=settings.storage_fsync, gather=runtime.gather, io_threads=settings.io_threads)
+    files = PyArrowFiles(
+        fsync=settings.storage_fsync,
+        gather=runtime.gather,
+        io_threads=settings.io_threads,
+        read_retries=settings.metadata_refresh_max_retries,
+        clock=clock,
+    )
     manifests = ManifestStore(files, settings, runtime)
     ports = CommitPorts(
         pointer=pointer,
@@ -229,4 +235,4 @@ def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:
 
 def open_files(settings: Settings) -> PyArrowFiles:
     """Files as a catalog with these settings reads and writes them."""
-    return PyArrowFiles(fsync=settings.storage_fsync)
+    return PyArrowFiles(fsync=settings.storage_fsync, read_retries=settings.metadata_refresh_max_retries)

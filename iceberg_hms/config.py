@@ -260,7 +260,11 @@ class Settings(RestSettings):
         "Longest value of an HMS parameter, in bytes; longer ones are left out. 0: no table metadata.",
     )
     metadata_refresh_max_retries: int = number(
-        "iceberg.hive.metadata-refresh-max-retries", 2, 0, _MANY, "How often to retry reading a metadata file."
+        "iceberg.hive.metadata-refresh-max-retries",
+        2,
+        0,
+        _MANY,
+        "How often to retry reading a metadata file or manifest.",
     )
     metadata_cache_max_bytes: int = number(
         "cache.metadata.max-bytes",

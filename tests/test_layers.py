@@ -62,7 +62,7 @@ GOOD = {
     "metastore/connection/client.py": (
         "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n"
     ),
-    "storage/files.py": "import pyarrow\nfrom iceberg_hms.coordinator import ports\n",
+    "storage/files.py": "import pyarrow\nimport tenacity\nfrom iceberg_hms.coordinator import ports\n",
     "zookeeper/session.py": "import kazoo.client\nfrom iceberg_hms.coordinator import ports\n",
     "assembly.py": (
         "from iceberg_hms.metastore.connection import client\n"
@@ -165,6 +165,7 @@ BAD: dict[str, dict[str, str]] = {
     },
     "thrift": {"catalog/a.py": "from thrift.Thrift import TException", "cli/a.py": "import hmsclient.genthrift"},
     "kazoo": {"metastore/connection/a.py": "from kazoo.client import KazooClient"},
+    "tenacity": {"zookeeper/a.py": "import tenacity", "coordinator/f.py": "from tenacity import retry"},
     "java": {"catalog/b.py": "import pyspark.sql", "rest/a.py": "from py4j.java_gateway import JavaGateway"},
     "http": {"catalog/c.py": "import starlette.requests", "cli/b.py": "import uvicorn"},
     "avro": {"storage/a.py": "import fastavro", "format/manifests/b.py": "from fastavro import reader"},

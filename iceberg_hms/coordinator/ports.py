@@ -370,7 +370,8 @@ class Files(Protocol):
     """Whole files by location. Locations are byte for byte; file:/x, file:///x and /x are one file."""
 
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
-        """Raises MissingFile, StorageError; CorruptFile for more bytes than `limit`, however many there are."""
+        """Reads again after a transient error of its store. Raises MissingFile, StorageError; CorruptFile for more
+        bytes than `limit`, however many there are."""
         ...
 
     def write(self, location: str, data: bytes) -> None:

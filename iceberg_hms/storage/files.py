@@ -15,8 +15,16 @@ from typing import Any, Final
 
 import pyarrow
 from pyarrow import fs
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+)
 
 from iceberg_hms import work
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import (
     CorruptFile,
@@ -40,6 +48,12 @@ _NEVER_OLD_NS: Final = 2**62
 #: A location and the content to write there.
 File = tuple[str, bytes]
 
+#: Seconds before the first retry of a read, and at most before a later one; give or take half.
+_RETRY_SECONDS: Final = (0.1, 5.0)
+#: The errors after which a read may succeed; memory is the caller's to wait for.
+_TRANSIENT: Final = retry_if_exception_type(StorageError) & retry_if_not_exception_type(
+    (CorruptFile, ResourceExhausted)
+)
 #: How many local files are created and flushed together; each takes a file descriptor meanwhile.
 _LOCAL_MAX: Final = 256
 
@@ -77,7 +91,8 @@ class PyArrowFiles:
 
     fsync: flush local files to the disk before `write` returns. filesystem: makes the filesystem of a location; called
     once for each scheme and authority, or more often if threads need the same one at once. gather: runs functions
-    in parallel, as `Runtime.gather` does, `io_threads` at a time.
+    in parallel, as `Runtime.gather` does, `io_threads` at a time. read_retries: how often to read a file again after an
+    error of its store, as Java does with metadata.
     """
 
     def __init__(
@@ -87,16 +102,29 @@ class PyArrowFiles:
         filesystem: Callable[[Location], Any] = default_filesystem,
         gather: Gather = run_sequentially,
         io_threads: int = 1,
+        read_retries: int = 0,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._fsync = fsync
         self._gather = gather
         self._io_threads = io_threads
         self._make_filesystem = filesystem
         self._filesystems: dict[tuple[str, str], Any] = {}
+        self._retrying = Retrying(
+            retry=_TRANSIENT,
+            stop=stop_after_attempt(1 + read_retries),
+            wait=wait_exponential(multiplier=_RETRY_SECONDS[0], exp_base=4, max=_RETRY_SECONDS[1]),
+            # Jitter: those who overload a store together must not come back together.
+            sleep=lambda seconds: clock.sleep(seconds * (0.5 + clock.jitter())),
+            reraise=True,
+        )
 
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
         """The whole file. Raises MissingFile, StorageError, CorruptFile for more bytes than the limit and for what is
         no regular file, and InvalidInput for an invalid location."""
+        return self._retrying(self._read, location, limit)
+
+    def _read(self, location: str, limit: Limit) -> bytes:
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):

@@ -187,7 +187,7 @@ class Harness:
 
     def cache(self) -> MetadataCache:
         bounds = FileBounds.of(self.settings.as_dict())
-        return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, read_retries=0, bounds=bounds)
+        return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, bounds=bounds)
 
     def sources(self, cache: MetadataCache, *, began_now: bool = False) -> LookupSources:
         """Where to look for changes, for a process that has sent nothing yet."""

@@ -106,7 +106,7 @@ def test_the_settings_bound_what_a_table_reads(tmp_path: Path) -> None:
     settings = Settings.load({"storage.max-metadata-bytes": 50, "storage.max-manifest-bytes": 40}, environ={})
     files = MemoryFiles()
     files.write("file:/large", b"x" * 51)
-    cache = MetadataCache(files, ThreadRuntime(), max_bytes=0, read_retries=9, bounds=FileBounds.of(settings.as_dict()))
+    cache = MetadataCache(files, ThreadRuntime(), max_bytes=0, bounds=FileBounds.of(settings.as_dict()))
     with pytest.raises(CorruptFile, match="more than 50 bytes") as refused:
         cache.get("file:/large")
     assert "`storage.max-metadata-bytes`" in refused.value.next_step

@@ -10,11 +10,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from pyarrow import fs
 
+from iceberg_hms.clock import SystemClock
 from iceberg_hms.coordinator.ports import Files
-from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile, StorageError
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CorruptFile,
+    InvalidInput,
+    MissingFile,
+    ResourceExhausted,
+    StorageError,
+)
+from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.local_files import run_sequentially
@@ -157,6 +167,69 @@ def test_a_short_write_is_noticed(tmp_path: Path) -> None:
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match=r"'ftp'; known are file, s3"):
         PyArrowFiles().read("ftp://host/x")
+
+
+class Waits(SystemClock):
+    """Notes how long it is asked to sleep, and does not. spread: its random number."""
+
+    def __init__(self, spread: float = 0.5) -> None:
+        self.slept: list[float] = []
+        self._spread = spread
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 3))
+
+    def jitter(self) -> float:
+        return self._spread
+
+
+class Flaky:
+    """A store that fails with these errors before it opens a file; its files are b"abc"."""
+
+    def __init__(self, errors: list[OSError]) -> None:
+        self._errors = errors
+
+    def open_input_file(self, _path: str) -> Any:
+        if self._errors:
+            raise self._errors.pop(0)
+        return pyarrow.BufferReader(b"abc")
+
+
+def flaky(errors: list[OSError], clock: Waits, retries: int) -> PyArrowFiles:
+    return PyArrowFiles(filesystem=lambda _: Flaky(errors), read_retries=retries, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("spread", "waits"), [(0.0, [0.05, 0.2, 0.8, 2.5]), (0.5, [0.1, 0.4, 1.6, 5.0]), (0.9, [0.14, 0.56, 2.24, 7.0])]
+)
+def test_a_file_is_read_again_after_errors_of_its_store(spread: float, waits: list[float]) -> None:
+    clock, sizes = Waits(spread), list[int]()
+    files = flaky([OSError(errno.EIO, "slow down") for _ in waits], clock, len(waits))
+    assert files.read("s3://bucket/x", Limit("a.key", 3, admit=sizes.append)) == b"abc"
+    assert clock.slept == waits
+    assert sizes == [3]
+
+
+def test_a_store_that_goes_on_to_fail_is_asked_no_more_than_the_setting_says() -> None:
+    errors, clock = [OSError(errno.EIO, f"error {number}") for number in range(9)], Waits()
+    with pytest.raises(StorageError, match="error 2"):
+        flaky(errors, clock, 2).read("s3://bucket/x")
+    assert len(clock.slept) == 2
+    with pytest.raises(StorageError, match="error 3"):
+        flaky(errors, clock, 0).read("s3://bucket/x")
+    assert len(clock.slept) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(FileNotFoundError(), MissingFile), (OSError(errno.EMFILE, "too many"), ResourceExhausted)]
+)
+def test_what_another_look_at_the_store_does_not_help_is_not_read_again(error: OSError, kind: type[Exception]) -> None:
+    errors, clock = [error], Waits()
+    with pytest.raises(kind):
+        flaky(errors, clock, 2).read("s3://bucket/x")
+    with pytest.raises(CorruptFile, match="more than 2 bytes"):
+        flaky([], clock, 2).read("s3://bucket/x", Limit("a.key", 2))
+    assert clock.slept == []
 
 
 def test_an_open_file_is_seekable(tmp_path: Path) -> None:

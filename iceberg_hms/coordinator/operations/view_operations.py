@@ -104,8 +104,7 @@ class ViewOperations:
         self.pointer = pointer
         self._settings = settings
         self._bounds = FileBounds.of(settings.as_dict())
-        retries = settings.metadata_refresh_max_retries
-        self._reader = MetadataReader(ports.files, ports.runtime, self._bounds, retries)
+        self._reader = MetadataReader(ports.files, self._bounds)
 
     def use_memory(self, budget: MemoryBudget) -> None:
         """As `MetadataCache.use_memory`."""

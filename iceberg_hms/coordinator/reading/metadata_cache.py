@@ -60,14 +60,13 @@ class MetadataCache:
         runtime: Runtime,
         *,
         max_bytes: int,
-        read_retries: int,
         check_seconds: float = 0.0,
         bounds: FileBounds = DEFAULT_BOUNDS,
     ) -> None:
         self._files = files
         self._runtime = runtime
         self._max_bytes = max_bytes
-        self._reader = MetadataReader(files, runtime, bounds, read_retries)
+        self._reader = MetadataReader(files, bounds)
         self._check_seconds = check_seconds
         self.bounds = bounds
         self._mutex = self._runtime.mutex()

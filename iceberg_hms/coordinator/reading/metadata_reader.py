@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from iceberg_hms.coordinator.ports import Files, Runtime
-from iceberg_hms.errors import CorruptFile, MissingFile, ResourceExhausted, StorageError
-from iceberg_hms.format.file_bounds import FileBounds, Limit
+from iceberg_hms.coordinator.ports import Files
+from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 from iceberg_hms.work import NOBODY
@@ -22,14 +21,12 @@ Metadata = TypeVar("Metadata", bound=_Metadata)
 
 
 class MetadataReader:
-    """Safe for threads. bounds: of the files. retries: after errors of the store. memory: counts what is read for as
-    long as somebody has it; by default any memory will do."""
+    """Safe for threads. bounds: of the files. memory: counts what is read for as long as somebody has it; by default
+    any memory will do."""
 
-    def __init__(self, files: Files, runtime: Runtime, bounds: FileBounds, retries: int) -> None:
+    def __init__(self, files: Files, bounds: FileBounds) -> None:
         self._files = files
-        self._runtime = runtime
         self._bounds = bounds
-        self._retries = retries
         self.memory = MemoryBudget()
 
     def read(self, location: str, parse: Callable[[bytes], Metadata], versions: int = 1) -> Metadata:
@@ -46,7 +43,7 @@ class MetadataReader:
 
         limit = replace(self._bounds.metadata_bytes, admit=lambda length: hold(self._bounds.likely_bytes(length)))
         try:
-            data = self._bytes(location, limit)
+            data = self._files.read(location, limit)
             with metadata_file.errors_of_file(location):
                 text = metadata_file.unpacked(data, location, self._bounds, hold)
                 del data
@@ -60,15 +57,3 @@ class MetadataReader:
         held.resize(held.bytes - 2 * versions * len(text))
         metadata.memory = held
         return metadata
-
-    def _bytes(self, location: str, limit: Limit) -> bytes:
-        """Retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java does; not if the
-        file is missing, or if there is no memory for it."""
-        for attempt in range(self._retries):
-            try:
-                return self._files.read(location, limit)
-            except (MissingFile, CorruptFile, ResourceExhausted):
-                raise
-            except StorageError:
-                self._runtime.sleep(min(5.0, 0.1 * 4**attempt))
-        return self._files.read(location, limit)

@@ -21,7 +21,7 @@ class Chain:
             first = max(0, number - log_length)
             log = [{"timestamp-ms": 1, "metadata-file": f"file:/m{each}"} for each in range(first, number)]
             self.files.write(f"file:/m{number}", TableMetadata(raw(metadata_log=log, **changes)).to_bytes())
-        self.cache = MetadataCache(self.files, ThreadRuntime(), max_bytes=1_000_000, read_retries=0)
+        self.cache = MetadataCache(self.files, ThreadRuntime(), max_bytes=1_000_000)
 
     def look(self, current: int, ours: str, base: int, snapshot_ids: tuple[int, ...] = ()) -> CommitStatus:
         return check_status(
@@ -30,7 +30,7 @@ class Chain:
 
 
 def test_the_pointer_itself_answers_without_reading_a_file():
-    cache = MetadataCache(MemoryFiles(), ThreadRuntime(), max_bytes=1, read_retries=0)
+    cache = MetadataCache(MemoryFiles(), ThreadRuntime(), max_bytes=1)
     assert check_status(cache, "file:/ours", ours="file:/ours", base="file:/base") is CommitStatus.SUCCESS
     assert check_status(cache, "file:/base", ours="file:/ours", base="file:/base") is CommitStatus.FAILURE
 
@@ -87,5 +87,5 @@ def test_an_endless_chain_is_given_up():
     for here, there in (("a", "b"), ("b", "a")):
         log = [{"timestamp-ms": 1, "metadata-file": f"file:/{there}"}]
         files.write(f"file:/{here}", TableMetadata(raw(metadata_log=log)).to_bytes())
-    cache = MetadataCache(files, ThreadRuntime(), max_bytes=1_000_000, read_retries=0)
+    cache = MetadataCache(files, ThreadRuntime(), max_bytes=1_000_000)
     assert check_status(cache, "file:/a", ours="file:/ours", base="file:/base") is CommitStatus.UNKNOWN

@@ -36,31 +36,19 @@ def weight(metadata: TableMetadata) -> int:
 
 
 class CountedFiles(MemoryFiles):
-    """Counts reads, and fails the first `failures` of them."""
+    """Counts reads."""
 
-    def __init__(self, failures: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.reads: list[str] = []
-        self.failures = failures
 
     def read(self, location, limit=DEFAULT_BOUNDS.metadata_bytes):
         self.reads.append(location)
-        if len(self.reads) <= self.failures:
-            raise StorageError("throttled")
         return super().read(location, limit)
 
 
-class Impatient(ThreadRuntime):
-    def __init__(self):
-        super().__init__()
-        self.slept = []
-
-    def sleep(self, seconds):
-        self.slept.append(seconds)
-
-
-def cache(files, *, max_bytes=1_000_000, retries=2):
-    return MetadataCache(files, Impatient(), max_bytes=max_bytes, read_retries=retries)
+def cache(files, *, max_bytes=1_000_000):
+    return MetadataCache(files, ThreadRuntime(), max_bytes=max_bytes)
 
 
 def kept(cached, *names):
@@ -89,7 +77,7 @@ def test_a_file_beyond_its_bounds_is_read_once_and_no_more():
     files.write("file:/a", DATA)
     limit = Limit("storage.max-metadata-bytes", 9)
     small = replace(DEFAULT_BOUNDS, metadata_bytes=limit)
-    cached = MetadataCache(files, Impatient(), max_bytes=1_000_000, read_retries=2, bounds=small)
+    cached = MetadataCache(files, ThreadRuntime(), max_bytes=1_000_000, bounds=small)
     with pytest.raises(CorruptFile, match="more than 9 bytes"):
         cached.get("file:/a")
     assert files.reads == ["file:/a"], "another try would find it as large"
@@ -238,23 +226,6 @@ def test_what_is_larger_than_all_the_room_takes_none_and_pushes_nothing_out():
     assert kept(cached, "a", "b", "large") == ["a", "b"]
 
 
-def test_a_storage_error_is_tried_again_as_often_as_the_setting_says():
-    files = CountedFiles(failures=2)
-    files.write("file:/a", DATA)
-    assert cache(files, retries=2).get("file:/a").uuid == "0000-1"
-    files = CountedFiles(failures=2)
-    files.write("file:/a", DATA)
-    with pytest.raises(StorageError, match="throttled"):
-        cache(files, retries=1).get("file:/a")
-
-
-def test_a_file_that_is_not_there_is_not_tried_again():
-    files = CountedFiles()
-    with pytest.raises(MissingFile):
-        cache(files).get("file:/a")
-    assert len(files.reads) == 1
-
-
 def test_a_damaged_file_is_named_and_not_cached():
     files = CountedFiles()
     files.write("file:/a", b"{")
@@ -309,7 +280,7 @@ def looked_at(location, check_seconds=60.0):
     """Files, a clock and a cache with the metadata of this location; and the row that points there."""
     files, clock = LookedAt(), Clock()
     files.write(location, DATA)
-    cached = MetadataCache(files, clock, max_bytes=1_000_000, read_retries=0, check_seconds=check_seconds)
+    cached = MetadataCache(files, clock, max_bytes=1_000_000, check_seconds=check_seconds)
     row = Pointer(TableName("ns", "t"), location, None, {}, None)
     cached.present_version(row)
     return files, clock, cached, row

@@ -5,12 +5,11 @@ import gzip
 import pytest
 
 from iceberg_hms.coordinator.reading.metadata_reader import MetadataReader
-from iceberg_hms.errors import CorruptFile, ResourceExhausted, StorageError
+from iceberg_hms.errors import CorruptFile, ResourceExhausted
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, Limit
 from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.memory_budget import MemoryBudget
-from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.coordinator.documents import raw
 
@@ -19,27 +18,26 @@ LIKELY = DEFAULT_BOUNDS.likely_bytes(len(DATA))
 
 
 class Watched(MemoryFiles):
-    """Notes what the budget holds when a file is read. failures: so many reads fail."""
+    """Notes what the budget holds when a file is read. reads: how often it is read until its store has no error."""
 
-    def __init__(self, failures: int = 0) -> None:
+    def __init__(self, reads: int) -> None:
         super().__init__()
         self.budget = MemoryBudget()
         self.held: list[int] = []
-        self.failures = failures
+        self.reads = reads
 
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
-        data = super().read(location, limit)
-        self.held.append(self.budget.held())
-        if len(self.held) <= self.failures:
-            raise StorageError("throttled")
+        for _ in range(self.reads):
+            data = super().read(location, limit)
+            self.held.append(self.budget.held())
         return data
 
 
-def reader(data: bytes, budget: MemoryBudget, failures: int = 0) -> tuple[MetadataReader, Watched]:
-    files = Watched(failures)
+def reader(data: bytes, budget: MemoryBudget, reads: int = 1) -> tuple[MetadataReader, Watched]:
+    files = Watched(reads)
     files.budget = budget
     files.write("file:/a", data)
-    made = MetadataReader(files, ThreadRuntime(), DEFAULT_BOUNDS, 1)
+    made = MetadataReader(files, DEFAULT_BOUNDS)
     made.memory = budget
     return made, files
 
@@ -85,7 +83,7 @@ def test_a_compressed_file_holds_memory_before_it_is_inflated(monkeypatch: pytes
 
 def test_a_file_that_is_read_again_holds_memory_once() -> None:
     budget = MemoryBudget(10**9)
-    made, files = reader(DATA, budget, failures=1)
+    made, files = reader(DATA, budget, reads=2)
     metadata = read(made)
     assert files.held == 2 * [LIKELY]
     assert budget.held() == TextSize.of(DATA).parsed_bytes + len(metadata.to_bytes())

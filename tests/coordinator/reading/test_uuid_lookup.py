@@ -25,7 +25,7 @@ class Place(Harness):
         self.uuid = self.metadata().uuid
         self.now = NAME
         self.pointer.look_ups.extend(lambda to=to: self.go(to) for to in moves)
-        cache = MetadataCache(self.files, self.runtime, max_bytes=2**20, read_retries=0)
+        cache = MetadataCache(self.files, self.runtime, max_bytes=2**20)
         self.whereabouts = UuidLookup(self.ports, cache, self.settings)
 
     def go(self, to):

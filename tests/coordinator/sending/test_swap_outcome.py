@@ -113,7 +113,7 @@ def resolution_of(pointer, *, lock=None, table_lock=None, told=None, runtime=Non
     runtime, files, told = runtime or QuickRuntime(), files_of(CHAIN), [] if told is None else told
     settings, events = Harness().settings, Harness()
     world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, events)
-    cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
+    cache = MetadataCache(files, runtime, max_bytes=1_000_000)
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
     swap = TableSwap(world, cache, attempt)
