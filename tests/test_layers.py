@@ -82,7 +82,7 @@ GOOD = {
     "rest/errors.py": "",
     "rest/access/authorization.py": "",
     "rest/access/oidc.py": "import jwt\nfrom iceberg_hms.rest.access import oidc_keys\n",
-    "rest/access/oidc_keys.py": "import jwt\nimport cryptography.x509\n",
+    "rest/access/oidc_keys.py": "import jwt\nimport cryptography.x509\nimport tenacity\n",
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
     "local/gateway.py": "import py4j.java_gateway\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",

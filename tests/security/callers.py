@@ -23,6 +23,9 @@ class ByHand(SystemClock):
     def monotonic(self) -> float:
         return self.seconds
 
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
 
 def write_tokens(path: Path, scopes: Mapping[str, str]) -> dict[str, str]:
     """Write a token file of these callers. Returns each one's token."""

@@ -36,18 +36,22 @@ def public_jwk(name: str, **fields: Any) -> dict[str, Any]:
 
 class Issuer:
     """keys: the names of its keys. documents: path -> (status, headers, body) that differ from a good issuer's.
-    clients: the secret of each client that may ask for tokens, and the claims that they get. asked: the paths of all
-    requests."""
+    failing: so many of the next requests get 503. clients: the secret of each client that may ask for tokens, and the
+    claims that they get. asked: the paths of all requests."""
 
     def __init__(self, port: int) -> None:
         self.uri = f"http://127.0.0.1:{port}"
         self.keys: list[dict[str, Any]] = []
         self.documents: dict[str, tuple[int, Mapping[str, str], bytes]] = {}
         self.clients: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self.failing = 0
         self.asked: list[str] = []
 
     def answer(self, path: str) -> tuple[int, Mapping[str, str], bytes]:
         self.asked.append(path)
+        if self.failing:
+            self.failing -= 1
+            return 503, {}, b""
         if path in self.documents:
             return self.documents[path]
         if path == "/.well-known/openid-configuration":

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import jwt
 import orjson
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.errors import ConfigError, IssuerUnavailable
@@ -39,6 +40,9 @@ RSA_BITS: Final = range(2048, 8193)
 #: How long one read of a document may take between two of its bytes, and in all.
 READ_SECONDS: Final = 5.0
 DOCUMENT_SECONDS: Final = 10.0
+#: How often a read of the keys is tried, and how long to wait before the first retry, give or take half.
+ATTEMPTS: Final = 3
+_RETRY_SECONDS: Final = 0.2
 _PIECE: Final = 16 * 1024
 _HOSTS_OF_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -54,8 +58,8 @@ class IssuerKey:
 class IssuerKeys:
     """The keys of one issuer. Raises ConfigError for an issuer that is not reached safely.
 
-    retry_seconds: how often the issuer is asked at most, so that tokens with made-up key ids do not make this server
-    attack it. max_age_seconds: how old the keys may get before they are read again, since the issuer may have
+    retry_seconds: how often the keys are read at most, so that tokens with made-up key ids do not make this server
+    attack the issuer. max_age_seconds: how old the keys may get before they are read again, since the issuer may have
     withdrawn one.
     """
 
@@ -115,6 +119,21 @@ class IssuerKeys:
         self._keys = keys
 
     def _fetch(self) -> Mapping[str, Any]:
+        """The key set. Asks again after a lost answer: it would refuse all callers for `retry_seconds`."""
+        clock = self._clock
+        until = clock.monotonic() + READ_SECONDS
+        retrying = Retrying(
+            retry=retry_if_exception_type(IssuerUnavailable),
+            # Callers wait for this read: an issuer that takes long to fail is not asked again.
+            stop=lambda state: state.attempt_number == ATTEMPTS or clock.monotonic() >= until,
+            wait=wait_exponential(multiplier=_RETRY_SECONDS),
+            # Jitter: all servers miss the answers of an issuer that restarts.
+            sleep=lambda seconds: clock.sleep(seconds * (0.5 + clock.jitter())),
+            reraise=True,
+        )
+        return retrying(self._fetch_once)
+
+    def _fetch_once(self) -> Mapping[str, Any]:
         document = fetch_json(self._issuer.rstrip("/") + _DISCOVERY, self._clock)
         if document.get("issuer") != self._issuer:
             raise ConfigError(
