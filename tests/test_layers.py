@@ -84,7 +84,7 @@ GOOD = {
     "rest/access/oidc.py": "import jwt\nfrom iceberg_hms.rest.access import oidc_keys\n",
     "rest/access/oidc_keys.py": "import jwt\nimport cryptography.x509\nimport tenacity\n",
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
-    "local/gateway.py": "import py4j.java_gateway\n",
+    "local/gateway.py": "import py4j.java_gateway\nimport tenacity\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
     "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
     "cli/demo/loading.py": "import pyspark\n",

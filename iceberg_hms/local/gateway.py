@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tenacity import Retrying, retry_if_exception_type, wait_fixed
+
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import EngineError, InvalidInput
 
@@ -133,6 +135,10 @@ def describe_java_error(error: BaseException) -> str:
         return type(error).__name__
 
 
+class _NotStarted(EngineError):
+    """The JVM runs, and has not said yet where it listens."""
+
+
 class JavaGateway:
     """One JVM and the py4j connection to it.
 
@@ -217,17 +223,24 @@ class JavaGateway:
 
     def _await_announcement(self) -> tuple[int, str]:
         deadline = self._clock.monotonic() + START_TIMEOUT_SECONDS
-        while True:
-            lines = self._output.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            if len(lines) >= 2 and lines[1].endswith("\n") and lines[0].strip().isdigit():
-                return int(lines[0]), lines[1].strip()
-            if self._process.poll() is not None:
-                raise EngineError(
-                    f"Java ended while starting: {self.log_tail()}", next_step=f"read {self.log}; Java 17 is needed"
-                )
-            if self._clock.monotonic() > deadline:
-                raise EngineError(f"Java did not start in {START_TIMEOUT_SECONDS:.0f} s", next_step=f"read {self.log}")
-            self._clock.sleep(_POLL_SECONDS)
+        polling = Retrying(
+            retry=retry_if_exception_type(_NotStarted),
+            stop=lambda _: self._clock.monotonic() > deadline,
+            wait=wait_fixed(_POLL_SECONDS),
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        return polling(self._announcement)
+
+    def _announcement(self) -> tuple[int, str]:
+        lines = self._output.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        if len(lines) >= 2 and lines[1].endswith("\n") and lines[0].strip().isdigit():
+            return int(lines[0]), lines[1].strip()
+        if self._process.poll() is not None:
+            raise EngineError(
+                f"Java ended while starting: {self.log_tail()}", next_step=f"read {self.log}; Java 17 is needed"
+            )
+        raise _NotStarted(f"Java did not start in {START_TIMEOUT_SECONDS:.0f} s", next_step=f"read {self.log}")
 
     @property
     def jvm(self) -> Any:
