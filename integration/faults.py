@@ -34,6 +34,7 @@ from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import Action, ProxiedCall, ScriptedFault
 from iceberg_hms.testing.history import HistoryReport, check_table
+from tests.polling import eventually
 
 #: How often each test runs, each time with another timing: `make faults SEEDS=50`.
 SEEDS = int(os.environ.get("FAULT_SEEDS") or "1")
@@ -307,14 +308,10 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """Poll until the condition holds, and return its value; for conditions that no event announces."""
-    pause = threading.Event()
-    for _ in range(int(LIMIT / 0.02)):
-        found = condition()
-        if found:
-            return found
-        pause.wait(0.02)
-    raise AssertionError(f"not within {LIMIT:g} s: {what}")
+    """As `eventually`, for what the test needs to go on."""
+    found = eventually(condition)
+    assert found, f"not in time: {what}"
+    return found
 
 
 def methods(calls: Sequence[ProxiedCall]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from integration.rest_clients import ALL, TOKEN
 from integration.rest_clients import catalog as catalog
 from integration.rest_clients import java as java
 from integration.rest_clients import server as server
+from tests.polling import eventually
 
 APPENDERS = 4
 TIMES = 8
@@ -46,22 +47,13 @@ def busy(spark: Any, catalogs: list[Any], table: str, folder: Path) -> Iterator[
     with ThreadPoolExecutor(len(catalogs)) as pool:
         futures = [pool.submit(write, writer) for writer in range(len(catalogs))]
         try:
-            wait_for(lambda: len(acknowledged) >= 2 * len(catalogs))
+            assert eventually(lambda: len(acknowledged) >= 2 * len(catalogs))
             yield acknowledged
         finally:
             ended.set()
         for future in futures:
             future.result(120)
     assert errors == []
-
-
-def wait_for(reached: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(6_000):
-        if reached():
-            return
-        pause.wait(0.01)
-    pytest.fail("it was not reached within a minute")
 
 
 def one_by_one(
@@ -93,7 +85,7 @@ def one_by_one(
             error = interop.java_error(change.commit)
             if error:
                 failed.append(error)
-            wait_for(lambda before=before: len(acknowledged) > before)
+            assert eventually(lambda before=before: len(acknowledged) > before)
     return failed, [*acknowledged, *made]
 
 
@@ -169,7 +161,7 @@ def writing_outside(metastore: Any, table: str, folder: Path) -> Iterator[list[s
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(write)
             try:
-                wait_for(lambda: len(landed) >= 2)
+                assert eventually(lambda: len(landed) >= 2)
                 yield landed
             finally:
                 ended.set()

@@ -31,6 +31,7 @@ from iceberg_hms.metastore.tables.columns import columns, storage_descriptor
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
+from tests.polling import eventually
 
 #: What a writer may take to commit over a dead one's lock, which announces a lease of 15 s.
 SECONDS = 30.0
@@ -209,8 +210,7 @@ def test_a_writer_that_was_killed_while_it_waited_delays_nobody(
     lock = HmsTableLock(pool, ThreadRuntime(), Settings.load({}, environ={}))
     held = lock.acquire(TableName(namespace, "t"), wait_seconds=10, request="holder")
     with writer(metastore, namespace, "unproven", "asking") as killed:
-        while len(of(pool, namespace)) < 2:
-            assert killed.poll() is None
+        assert eventually(lambda: len(of(pool, namespace)) > 1)
         killed.kill()
         killed.wait()
     held.release()

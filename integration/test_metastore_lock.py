@@ -18,6 +18,7 @@ from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.runtime import ThreadRuntime
+from tests.polling import eventually
 
 
 def settings_for(server: Any) -> Settings:
@@ -79,10 +80,8 @@ def test_a_waiting_entry_that_was_removed_asks_again(pool: ClientPool, metastore
         got.set()
 
     runtime.spawn("waiter", wait)
-    waiting: list[Any] = []
-    while not waiting:
-        waiting = [entry for entry in entries.of(name) if not entry.acquired]
-    entries.remove(waiting[0])
+    [waiting] = eventually(lambda: [entry for entry in entries.of(name) if not entry.acquired])
+    entries.remove(waiting)
     held.release()
     assert got.wait(30)
     assert entries.of(name) == []

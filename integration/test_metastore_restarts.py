@@ -31,6 +31,7 @@ from integration.load_generator import Body, append_bodies
 from integration.rest_clients import ALL
 from integration.test_cli import START, running
 from integration.test_server_killed import data_file
+from tests.polling import eventually
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +102,7 @@ def serving(metastores: Metastores, log: IO[str]) -> Any:
 def ready_after(uri: str, seconds: float) -> float:
     """Wait until the server is ready; how long that took."""
     begun = time.monotonic()
-    while httpx.get(f"{uri}/health/ready", timeout=START).status_code != 200:
-        assert time.monotonic() - begun < seconds
+    assert eventually(lambda: httpx.get(f"{uri}/health/ready", timeout=START).status_code == 200, seconds)
     return time.monotonic() - begun
 
 

@@ -19,10 +19,10 @@ from pyiceberg.catalog.rest import RestCatalog
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE_REPLY
+from tests.polling import eventually
 
 TOKEN = "correct-horse-battery"
 SCHEMA = {
@@ -58,12 +58,12 @@ def set_properties(**properties: str) -> dict[str, Any]:
 
 def wait_for_requests(http: httpx.Client, number: int) -> None:
     """Until so many are being worked on, the one that asks for it not counted."""
-    deadline = SYSTEM_CLOCK.monotonic() + 30
-    while SYSTEM_CLOCK.monotonic() < deadline:
-        under_way = re.search(r"^\S*rest_requests_in_flight (\d+)", http.get("/metrics").text, re.MULTILINE)
-        if under_way is not None and int(under_way[1]) > number:
-            return
-    raise AssertionError(f"{number} requests were not under way in time")
+
+    def under_way() -> int:
+        found = re.search(r"^\S*rest_requests_in_flight (\d+)", http.get("/metrics").text, re.MULTILINE)
+        return 0 if found is None else int(found[1])
+
+    assert eventually(lambda: under_way() > number)
 
 
 def local_path(location: str) -> Path:

@@ -26,6 +26,7 @@ from integration.conftest import make_namespace
 from integration.faults import SCHEMA
 from integration.zookeeper_sessions import expire, look_only_for, session_of
 from tests.forking import said_by
+from tests.polling import eventually
 
 #: How long a writer looks for a server that it knows to be gone.
 OUT_OF_REACH_MS = 500
@@ -220,11 +221,7 @@ def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
 def wait_for_connection(catalog: Any, *, there: bool) -> None:
     """Wait until a catalog has a connection to ZooKeeper, or has none."""
     session = session_of(catalog)
-    runtime = catalog.services.ports.runtime
-    deadline = runtime.now() + 60
-    while (session.state == "CONNECTED") is not there:
-        assert runtime.now() < deadline
-        runtime.event().wait(0.02)
+    assert eventually(lambda: (session.state == "CONNECTED") is there)
 
 
 def expire_session(catalog: Any) -> None:
@@ -232,11 +229,7 @@ def expire_session(catalog: Any) -> None:
     session = session_of(catalog)
     epoch = session.epoch
     expire(session)
-    runtime = catalog.services.ports.runtime
-    deadline = runtime.now() + 60
-    while session.epoch == epoch:
-        assert runtime.now() < deadline
-        runtime.event().wait(0.02)
+    assert eventually(lambda: session.epoch != epoch)
 
 
 @pytest.fixture

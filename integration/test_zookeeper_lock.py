@@ -21,6 +21,7 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
 from integration.zookeeper_sessions import expire
+from tests.polling import eventually
 
 RUNTIME = ThreadRuntime()
 #: The shortest session that a server with a tick of two seconds grants.
@@ -69,14 +70,6 @@ def writers(zookeeper: LocalZooKeeper) -> Iterator[Callable[..., Writer]]:
         writer.lock.close()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    event = RUNTIME.event()
-    deadline = RUNTIME.now() + WAIT
-    while not condition():
-        assert RUNTIME.now() < deadline, "it did not happen in time"
-        event.wait(0.02)
-
-
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
 def test_the_lock_keeps_the_contract(check: table_lock.Check, writers: Any) -> None:
     first, second = writers(), writers()
@@ -107,7 +100,7 @@ def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
     began = RUNTIME.now()
     next_held = other.acquire(name)
     assert RUNTIME.now() - began >= seconds
-    wait_until(lambda: holder.session.epoch == 1)
+    assert eventually(lambda: holder.session.epoch == 1)
     for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost):
             question()
@@ -131,10 +124,10 @@ def test_a_waiter_whose_session_expires_asks_again_and_leaves_one_node(writers: 
         done.set()
 
     RUNTIME.spawn("waiter", wait_for_it)
-    wait_until(lambda: len(holder.lock.entries(name)) == 2)
+    assert eventually(lambda: len(holder.lock.entries(name)) == 2)
     before = holder.lock.entries(name)[1].lock_id
     expire(waiter.session)
-    wait_until(lambda: [entry.lock_id for entry in holder.lock.entries(name)[1:]] not in ([], [before]))
+    assert eventually(lambda: [entry.lock_id for entry in holder.lock.entries(name)[1:]] not in ([], [before]))
     assert len(holder.lock.entries(name)) == 2
     held.release()
     assert done.wait(WAIT)
@@ -186,13 +179,13 @@ def test_a_restart_suspends_the_session_and_the_lock_survives_it(tmp_path: Path,
         port = server.port
         writer = writers(hosts=server.hosts, timeout_ms=40_000)
         held = writer.acquire(TableName("restart", "t"))
-    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    assert eventually(lambda: writer.session.state is SessionState.SUSPENDED)
     # It may still be ours, and what was done under it was covered; but nothing new may begin.
     held.seconds_since_renewal()
     with pytest.raises(LockLost, match="SUSPENDED"):
         held.ensure_held()
     with LocalZooKeeper(tmp_path / "first", port=port):
-        wait_until(lambda: writer.session.state is SessionState.CONNECTED)
+        assert eventually(lambda: writer.session.state is SessionState.CONNECTED)
         held.renew()
         held.ensure_held()
         assert len(writer.lock.entries(TableName("restart", "t"))) == 1
@@ -207,7 +200,7 @@ def test_a_lock_released_while_no_server_is_there_is_removed_when_one_is(tmp_pat
         port = server.port
         writer = writers(hosts=server.hosts, timeout_ms=40_000)
         held = writer.acquire(name)
-    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    assert eventually(lambda: writer.session.state is SessionState.SUSPENDED)
     released = RUNTIME.event()
     RUNTIME.spawn("release", lambda: (held.release(), released.set())[0])
     with LocalZooKeeper(tmp_path / "second", port=port) as server:
@@ -229,7 +222,7 @@ def test_a_lock_whose_session_is_closed_while_no_server_is_there_ends_at_once_an
         writer = writers(hosts=server.hosts, timeout_ms=40_000)
         before = set(threading.enumerate())
         held = writer.acquire(name)
-    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    assert eventually(lambda: writer.session.state is SessionState.SUSPENDED)
     beats = [each for each in threading.enumerate() if each.name.startswith("heartbeat ") and each not in before]
     started = RUNTIME.now()
     writer.session.close()

@@ -21,8 +21,8 @@ from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.pending_response import PendingResponse
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
-from tests.security.raw import eventually
 
 PATH = "/v1/namespaces/default/tables/t"
 TABLE = ("default", "t")

@@ -19,8 +19,8 @@ from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.forking import said_by
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, error_of
-from tests.security.raw import eventually
 
 TOKEN = "correct-horse-battery"
 

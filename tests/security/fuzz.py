@@ -47,8 +47,8 @@ from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from simulation.actors.requests import for_update_table
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA
-from tests.security.raw import eventually
 from tests.security.shapes import Attack, attacks, encode, mutated, view_version
 
 #: What no response may hold: it is in files that are no table's metadata.

@@ -30,6 +30,7 @@ from iceberg_hms.rest.server import RestServer
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA
 from tests.security.callers import write_tokens
 from tests.security.shapes import view_version
@@ -281,12 +282,7 @@ class Neighbours:
 
     def quiet(self, name: TableName) -> bool:
         """Wait until no commit to a table is under way, nor what follows its answer. False after a while."""
-        deadline = SYSTEM_CLOCK.monotonic() + 60
-        while any(each.name == f"commit {name}" for each in threading.enumerate()):
-            if SYSTEM_CLOCK.monotonic() > deadline:
-                return False
-            threading.Event().wait(0.002)
-        return True
+        return eventually(lambda: all(each.name != f"commit {name}" for each in threading.enumerate()))
 
 
 def local_path(location: str) -> Path:

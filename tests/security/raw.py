@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.server import RestServer
 from tests.rest.fakes import SCHEMA, ScriptedCatalog
 
 #: How long an event may take that these tests wait for, in seconds.
 PATIENCE = 30.0
-#: Between two questions of `eventually`, in seconds.
-PAUSE = 0.002
 TABLE = "/v1/namespaces/logging/tables/events"
 
 
@@ -132,14 +128,3 @@ def metric(server: RestServer, sample: str) -> float:
 def closed_for(server: RestServer, reason: str) -> float:
     """How many connections the server closed or refused for a reason."""
     return metric(server, f'rest_connections_closed_total{{reason="{reason}"}}')
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Ask again until the condition holds; False if it does not in time. Between two questions the server's threads,
-    which are this process's, get the interpreter."""
-    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
-    while not condition():
-        if SYSTEM_CLOCK.monotonic() > deadline:
-            return False
-        threading.Event().wait(PAUSE)
-    return True

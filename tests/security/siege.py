@@ -7,7 +7,6 @@ import asyncio
 import itertools
 import math
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import orjson
 
 from benchmarks import instruments
+from tests.polling import eventually
 from tests.security.attackers import Client
 from tests.security.besieged import NAMESPACE, TABLES, Besieged, attacking, besieged_server
 from tests.security.loop_probe import Stall, stalls_of
@@ -144,13 +144,9 @@ def measure(besieged: Besieged, decoy: Besieged, arguments: argparse.Namespace) 
 
 def settle(pid: int, before: Usage) -> Usage:
     """Wait until the server has closed what attackers left, or for as long as it may take."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while (usage := Usage.of(pid)).descriptors > before.descriptors + DESCRIPTORS_LEFT_MAX:
-        if time.monotonic() > deadline:
-            break
-        # No event of another process says that it closed a descriptor.
-        threading.Event().wait(1)
-    return usage
+    most = before.descriptors + DESCRIPTORS_LEFT_MAX
+    eventually(lambda: Usage.of(pid).descriptors <= most, SETTLE_SECONDS)
+    return Usage.of(pid)
 
 
 class Honest:

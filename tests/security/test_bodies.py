@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from iceberg_hms.config import Settings
+from tests.polling import eventually
 from tests.rest.fakes import ScriptedCatalog
-from tests.security.raw import TABLE, Raw, eventually, request, serving
+from tests.security.raw import TABLE, Raw, request, serving
 
 MIB = 1024 * 1024
 POST = b"POST /v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

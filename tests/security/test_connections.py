@@ -16,8 +16,9 @@ from iceberg_hms.config import Settings
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA
-from tests.security.raw import TABLE, Raw, closed_for, eventually, metric, request, serving
+from tests.security.raw import TABLE, Raw, closed_for, metric, request, serving
 
 MB = 1_000_000
 POST = b"POST /v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -19,8 +19,9 @@ from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from tests.polling import eventually
 from tests.rest.fakes import SCHEMA, ScriptedCatalog
-from tests.security.raw import Raw, closed_for, eventually, metric
+from tests.security.raw import Raw, closed_for, metric
 
 MIB = 1024 * 1024
 TABLES = 9

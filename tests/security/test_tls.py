@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from iceberg_hms.rest.tls import Certificates
+from tests.polling import eventually
 from tests.security.certificates import Authority
-from tests.security.raw import TABLE, Raw, eventually, serving
+from tests.security.raw import TABLE, Raw, serving
 
 
 @pytest.fixture(scope="module")

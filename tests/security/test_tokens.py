@@ -22,9 +22,9 @@ from iceberg_hms.rest.access.tokens import (
     token_line,
 )
 from tests.cli.fakes import run
+from tests.polling import eventually
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.callers import ByHand, run_here, write_private, write_tokens
-from tests.security.raw import eventually
 
 
 def caller_of(access: TokenFile, token: str | None) -> str:

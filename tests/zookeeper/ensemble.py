@@ -9,21 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable
 from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import Node, SessionState
 
 NAME = TableName("db", "t")
 FOLDER = f"{ROOT}/db.t"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    runtime = ThreadRuntime()
-    deadline = runtime.now() + 20
-    while not condition():
-        assert runtime.now() < deadline, "it did not happen in time"
-        runtime.event().wait(0.002)
 
 
 @dataclass

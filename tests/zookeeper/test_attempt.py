@@ -9,7 +9,8 @@ import pytest
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.faults import NoReply
-from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, wait_until
+from tests.polling import eventually
+from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble
 
 
 def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> LockAttempt:
@@ -101,7 +102,7 @@ def test_a_waiter_watches_the_one_before_it_and_counts_from_when_it_is_the_first
     got: list[Any] = []
     done = waiter.runtime.event()
     waiter.runtime.spawn("waiter", lambda: (got.append(attempt(waiter).run()), done.set())[0])
-    wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
+    assert eventually(lambda: waiter.session.calls[-1:] == ["watch"])
     released_at = waiter.runtime.read_clocks()
     ensemble.remove(held.path)
     assert done.wait(20)
@@ -113,7 +114,7 @@ def test_a_waiter_that_an_operator_removes_asks_again(writers: Any, ensemble: En
     held, _ = attempt(holder).run()
     done = waiter.runtime.event()
     waiter.runtime.spawn("waiter", lambda: (attempt(waiter).run(), done.set())[0])
-    wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
+    assert eventually(lambda: waiter.session.calls[-1:] == ["watch"])
     [own] = set(ensemble.nodes) - {held.path}
     ensemble.remove(own)
     ensemble.remove(held.path)

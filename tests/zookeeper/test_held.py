@@ -13,7 +13,8 @@ from iceberg_hms.coordinator.ports import HeldLock
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
 from iceberg_hms.zookeeper.nodes import OwnNode
-from tests.zookeeper.ensemble import FOLDER, Ensemble, wait_until
+from tests.polling import eventually
+from tests.zookeeper.ensemble import FOLDER, Ensemble
 
 LEASE = 30.0
 
@@ -194,9 +195,9 @@ def test_heartbeats_renew_the_lock_until_it_is_released(writers: Any) -> None:
     writer = writers(lease_seconds=1.0)
     held = take(writer)
     held.start()
-    wait_until(lambda: writer.session.calls.count("write") >= 3)
+    assert eventually(lambda: writer.session.calls.count("write") >= 3)
     held.release()
-    wait_until(lambda: not beating())
+    assert eventually(lambda: not beating())
     deleted = writer.session.calls.index("delete")
     assert writer.session.calls[deleted:].count("write") <= 1
 
@@ -219,7 +220,7 @@ def test_the_first_heartbeat_counts_from_when_the_node_was_written(
     held = take(writer)
     clock.late += age
     held.start()
-    wait_until(lambda: len(waits) == 2)
+    assert eventually(lambda: len(waits) == 2)
     assert waits == [first, 3.0]
 
 
@@ -228,7 +229,7 @@ def test_heartbeats_go_on_after_one_that_failed(writers: Any, caplog: pytest.Log
     held = take(writer)
     writer.session.lose_reply = ["write"]
     held.start()
-    wait_until(lambda: writer.session.calls.count("write") >= 3)
+    assert eventually(lambda: writer.session.calls.count("write") >= 3)
     assert [record.getMessage() for record in caplog.records] == [
         "A heartbeat of lock db.t/me-0-lock-0000000000 failed: write: the reply was lost"
     ]
@@ -240,7 +241,7 @@ def test_heartbeats_end_with_the_lock_and_say_so(writers: Any, caplog: pytest.Lo
     # Before the first heartbeat: one that is under way may find the node gone, and says so in other words.
     writer.session.expire()
     held.start()
-    wait_until(lambda: not beating())
+    assert eventually(lambda: not beating())
     assert "was lost" in caplog.text
 
 
@@ -253,9 +254,9 @@ def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
     released = writer.runtime.event()
     held = take(writer, released.set)
     held.start()
-    wait_until(lambda: len(beating()) == 1)
+    assert eventually(lambda: len(beating()) == 1)
     writer.session.close()
-    wait_until(lambda: not beating())
+    assert eventually(lambda: not beating())
     for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match="closed"):
             question()
@@ -281,7 +282,7 @@ def test_a_heartbeat_under_way_when_its_session_is_closed_says_nothing(
 
     writer.session.write = closed_meanwhile
     held.start()
-    wait_until(lambda: writer.session.closed and not beating())
+    assert eventually(lambda: writer.session.closed and not beating())
     assert caplog.records == []
 
 
@@ -290,7 +291,7 @@ def test_a_lock_that_is_got_while_the_session_is_being_closed_never_beats(writer
     held = take(writer)
     writer.session.close()
     held.start()
-    wait_until(lambda: not beating())
+    assert eventually(lambda: not beating())
     assert "write" not in writer.session.calls
 
 
@@ -391,7 +392,7 @@ def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensembl
     assert released.is_set()
     held.release()
     assert len(ensemble.nodes) == 2
-    wait_until(lambda: ensemble.nodes == {})
+    assert eventually(lambda: ensemble.nodes == {})
 
 
 def test_a_lock_that_no_thread_can_remove_later_stays_as_long_as_its_session(
@@ -418,4 +419,4 @@ def test_a_left_lock_is_no_longer_waited_for_when_the_session_is_closed(writers:
     held.let_expire()
     writer.session.close()
     assert list(ensemble.nodes) == marker(ensemble)
-    wait_until(lambda: not any(thread.name.startswith("left me-") for thread in threading.enumerate()))
+    assert eventually(lambda: not any(thread.name.startswith("left me-") for thread in threading.enumerate()))

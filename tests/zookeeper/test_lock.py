@@ -11,7 +11,8 @@ from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired, LockUnav
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.zookeeper import lock as module
-from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, wait_until
+from tests.polling import eventually
+from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble
 
 
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
@@ -44,7 +45,7 @@ def test_who_gives_up_while_suspended_removes_its_node_as_soon_as_it_can(writers
         done.set()
 
     waiter.runtime.spawn("waiter", wait_until_it_fails)
-    wait_until(lambda: len(ensemble.nodes) == 2 and waiter.session.calls[-1] == "watch")
+    assert eventually(lambda: len(ensemble.nodes) == 2 and waiter.session.calls[-1] == "watch")
     waiter.session.suspend()
     held.release()
     assert done.wait(20)
@@ -127,7 +128,7 @@ def test_closing_waits_for_who_holds_a_lock_and_lets_waiters_give_up(writers: An
         given_up.set()
 
     writer.runtime.spawn("waiter", wait_until_it_fails)
-    wait_until(lambda: writer.session.calls[-1] == "watch")
+    assert eventually(lambda: writer.session.calls[-1] == "watch")
     writer.runtime.spawn("closer", lambda: (writer.lock.close(), closed.set())[0])
     assert given_up.wait(20)
     assert "closed" in str(problems[0])

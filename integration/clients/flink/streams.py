@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from integration.clients import others
 from integration.clients.lab import serving_again
 from integration.clients.results import Verdict, works
+from tests.polling import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,10 +106,8 @@ def _commits(place: Place, table: str) -> list[str]:
 
 
 def _wait_for_commits(place: Place, table: str, more: int) -> None:
-    wanted, end, pause = len(_commits(place, table)) + more, time.monotonic() + COMMIT_LIMIT, Event()
-    while len(_commits(place, table)) < wanted:
-        assert time.monotonic() < end, "Flink does not commit"
-        pause.wait(0.2)
+    wanted = len(_commits(place, table)) + more
+    assert eventually(lambda: len(_commits(place, table)) >= wanted, COMMIT_LIMIT), "Flink does not commit"
 
 
 CHECKS: Final[dict[str, Callable[[Flink, Place], Verdict | None]]] = {

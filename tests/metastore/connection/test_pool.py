@@ -14,6 +14,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import ShowLocksRequest
 from tests.forking import said_by
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of, running
+from tests.polling import eventually
 
 
 def databases(client: MetastoreClient) -> list[str]:
@@ -202,8 +203,7 @@ def hung_calls(pool: ClientPool, hms: FakeHms, count: int) -> Iterator[None]:
     ]
     for caller in callers:
         caller.start()
-    while hms.calls.count("get_all_tables") < before + count:
-        callers[0].join(0.001)
+    assert eventually(lambda: hms.calls.count("get_all_tables") >= before + count)
     try:
         yield
     finally:
@@ -228,8 +228,7 @@ def test_what_keeps_a_lock_takes_another_connection_while_its_own_hangs(server: 
             target=pool.run_for_held_lock, args=(lambda client: client.call("get_all_tables", db_name="db"),)
         )
         own.start()
-        while "get_all_tables" not in server.hms.calls:
-            own.join(0.001)
+        assert eventually(lambda: "get_all_tables" in server.hms.calls)
         assert pool.run_for_held_lock(databases) == ["db"]
         late.go.set()
         own.join()

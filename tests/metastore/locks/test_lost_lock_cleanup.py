@@ -10,6 +10,7 @@ from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.lost_lock_cleanup import LostLockCleanup
 from tests.metastore.fake_hms import DropBefore, FakeHms
 from tests.metastore.runtimes import Counted
+from tests.polling import eventually
 
 NAME = TableName("db", "t")
 
@@ -50,8 +51,7 @@ def test_an_entry_that_appears_later_goes_too(entries: LockEntries, hms: FakeHms
     sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)
     removed = removal(hms)
     sweeper.watch(NAME, "lost", 60)
-    while hms.calls.count("show_locks") < 2:
-        runtime.sleep(0.001)
+    assert eventually(lambda: hms.calls.count("show_locks") > 1)
     entries.enqueue(NAME, "lost")
     assert removed.wait(10)
     sweeper.close()
@@ -75,8 +75,7 @@ def test_closing_searches_once_more_and_ends_at_once(entries: LockEntries, hms: 
     runtime = Counted()
     sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0)
     sweeper.watch(NAME, "lost", 600)
-    while "show_locks" not in hms.calls:
-        runtime.sleep(0.001)
+    assert eventually(lambda: "show_locks" in hms.calls)
     entries.enqueue(NAME, "lost")
     sweeper.close()
     runtime.join()
@@ -101,8 +100,7 @@ def test_only_the_last_lost_locks_are_searched_for(entries: LockEntries, hms: Fa
     sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0, watched_max=3)
     for number in range(9):
         sweeper.watch(NAME, f"lost-{number}", 600)
-    while "show_locks" not in hms.calls:
-        runtime.sleep(0.001)
+    assert eventually(lambda: "show_locks" in hms.calls)
     appeared = [entries.enqueue(NAME, f"lost-{number}") for number in range(9)]
     sweeper.close()
     runtime.join()

@@ -22,6 +22,7 @@ from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of
 from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, taken_by_another
 from tests.metastore.runtimes import Counted
+from tests.polling import eventually
 
 
 @pytest.mark.parametrize("proven", [False, True])
@@ -54,8 +55,7 @@ def test_a_held_lock_is_renewed_and_released_while_the_alters_of_other_tables_ha
         hms.misbehave["get_all_tables"] += hung
         for _ in hung:
             runtime.spawn("swap", lambda: pool.ask("get_all_tables", db_name="db"))
-        while hms.calls.count("get_all_tables") < len(hung):
-            runtime.sleep(0.001)
+        assert eventually(lambda: hms.calls.count("get_all_tables") >= len(hung))
         held.renew()
         held.release()
         assert hms.calls.count("get_all_tables") == len(hung), "they were not given up before"
@@ -157,8 +157,7 @@ def test_closing_ends_waits_and_leaves_no_entry(
             errors.append(error)
 
     runtime.spawn("waiter", wait)
-    while len(hms.locks) < 2:
-        runtime.sleep(0.001)
+    assert eventually(lambda: len(hms.locks) > 1)
     lock.close()
     assert list(hms.locks) == [other.lock_id], "it was withdrawn before close returned"
     runtime.join()
@@ -234,9 +233,7 @@ def test_a_lock_that_is_left_loses_the_entry_that_a_lost_call_made_beside_it(
     [left] = hms.locks.values()
     held.let_expire()
     lost = entries.enqueue(NAME, left.agentInfo)
-    deadline = runtime.now() + 20
-    while lost.lock_id in hms.locks and runtime.now() < deadline:
-        runtime.sleep(0.001)
+    assert eventually(lambda: lost.lock_id not in hms.locks)
     assert list(hms.locks.values()) == [left]
     lock.close()
     runtime.join()

@@ -28,6 +28,7 @@ from iceberg_hms.testing.faults.script import (
     delay,
 )
 from tests.metastore.fake_hms import FakeHms, Running, running
+from tests.polling import eventually
 
 CREATE = "create_database"
 
@@ -117,8 +118,7 @@ def test_the_script_decides_whether_a_cut_call_reaches_the_server(
     other = connect(proxy)
     if action is CUT_AFTER_SEND:
         # The client was cut off while the server was still at it.
-        while hms.calls.count(CREATE) < 1:
-            other.call("get_all_databases")
+        assert eventually(lambda: CREATE in hms.calls)
     assert hms.calls.count(CREATE) == carried_out
     assert other.call("get_all_databases") == ["db", "new"][: 1 + carried_out]
     other.close()
@@ -251,8 +251,7 @@ def test_an_idle_client_sees_that_the_server_hung_up(
 ) -> None:
     client.call("get_all_databases")
     server.stop()
-    while client.is_usable:
-        threading.Event().wait(0.01)
+    assert eventually(lambda: not client.is_usable)
 
 
 def test_a_client_that_speaks_no_thrift_is_cut_off(proxy: FaultProxy) -> None:
