@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from integration import compatibility_kit
+from integration.command_line import running
 from integration.engines.postgresql import postgresql
 from integration.old_metastores import HMS_4_1_0, STOCK_COLUMNS, OldMetastore
-from integration.test_cli import running
 
 #: Of the kit of Iceberg 1.11. It assumes some away: nested and empty namespaces, and dots and slashes in
 #: names, which a metastore does not have; and a configuration for each test, which no server outside its JVM has.

@@ -28,8 +28,8 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from integration import interop
+from integration.command_line import running
 from integration.faults import ReapingMetastore, until
-from integration.test_cli import running
 
 TIMES = int(os.environ.get("FROZEN") or "2")
 #: The bound that docs promise for the next commit.

@@ -22,6 +22,7 @@ from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import HistoryRule, check_table
+from integration.command_line import program
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
@@ -34,7 +35,6 @@ from integration.old_metastores import (
     STOCK_COLUMNS,
     OldMetastore,
 )
-from integration.test_cli import program
 from integration.test_local_servers import listening
 
 # The first test may wait for the download of the release.

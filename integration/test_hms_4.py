@@ -30,6 +30,7 @@ from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
+from integration.command_line import program
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
@@ -43,7 +44,6 @@ from integration.old_metastores import (
     OldMetastore,
     Release,
 )
-from integration.test_cli import program
 from integration.test_local_servers import listening
 
 # The first test of a release may wait for its download.

@@ -26,10 +26,10 @@ import pytest
 import iceberg_hms
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
+from integration.command_line import START, running
 from integration.faults import SCHEMA
 from integration.load_generator import Body, append_bodies
 from integration.rest_clients import ALL
-from integration.test_cli import START, running
 from integration.test_server_killed import data_file
 from tests.polling import eventually
 

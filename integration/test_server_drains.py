@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 import iceberg_hms
+from integration.command_line import END, START, running
 from integration.faults import LIMIT, SCHEMA, until
 from integration.load_generator import append_bodies
 from integration.rest_clients import ALL
-from integration.test_cli import END, START, running
 from integration.test_server_killed import data_file
 
 CLIENTS, BODIES = 16, 400

@@ -31,10 +31,10 @@ from iceberg_hms.metastore.compare_and_swap.row_write import PROBE_KEY
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY, Action
 from iceberg_hms.testing.history import check_table
+from integration.command_line import running
 from integration.faults import ALTER, LIMIT, SCHEMA, until
 from integration.load_generator import Body, Connection, append_bodies
 from integration.rest_clients import ALL
-from integration.test_cli import running
 
 logger = logging.getLogger(__name__)
 

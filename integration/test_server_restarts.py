@@ -28,10 +28,10 @@ import pytest
 
 from iceberg_hms.spark.configuration import session_configuration
 from iceberg_hms.testing.faults.stream import StreamProxy
+from integration.command_line import END, clean_environment, line_of, running
 from integration.faults import until
 from integration.restless_spark import LOOPS
 from integration.spark_fixtures import SETTINGS, start_program
-from integration.test_cli import END, clean_environment, line_of, running
 from integration.test_metastore_restarts import free_port
 
 logger = logging.getLogger(__name__)

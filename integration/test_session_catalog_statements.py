@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.instruments import serving
 from integration.session_catalog import table
 from integration.session_catalog.chapters import CHAPTERS
 from integration.session_catalog.compare import (
@@ -23,6 +22,7 @@ from integration.session_catalog.compare import (
     run_kinds,
 )
 from integration.session_catalog.differences import REASONS, listed
+from integration.session_catalog.sessions import served
 
 
 def test_the_page_shows_the_table_as_it_is() -> None:
@@ -42,8 +42,8 @@ def runs(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> Mapping[st
     """All chapters in a session of each kind; the sessions run at the same time."""
     folder = tmp_path_factory.mktemp("session_catalog")
     names = [chapter.name for chapter in CHAPTERS]
-    with serving(metastore, folder / "server.log", access=allowing(folder)) as server:
-        return run_kinds(metastore, (HIVE, *OURS), server.uri, names, folder)
+    with served(metastore, folder / "server.log", *allowing(folder)) as uri:
+        return run_kinds(metastore, (HIVE, *OURS), uri, names, folder)
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.instruments import serving
-from integration.session_catalog.sessions import session_work
+from integration.session_catalog.sessions import served, session_work
 from integration.session_catalog.writers import READY, Share
 from integration.spark_fixtures import SETTINGS, start_program
 
@@ -56,10 +55,10 @@ def test_two_applications_write_as_one_after_the_other(
     spark.sql(f"CREATE TABLE {table} (id INT, n INT) USING iceberg TBLPROPERTIES ({properties})")
     spark.sql(f"INSERT INTO {table} VALUES (0, 0)")
     with ExitStack() as stack:
-        server = stack.enter_context(serving(metastore, tmp_path / "server.log"))
+        uri = stack.enter_context(served(metastore, tmp_path / "server.log"))
         applications = []
         for number, kind in enumerate(("embedded", "stand-alone"), 1):
-            process = start(metastore, kind, server.uri, table, 100 * number, tmp_path / kind)
+            process = start(metastore, kind, uri, table, 100 * number, tmp_path / kind)
             stack.callback(process.kill)
             applications.append(process)
         for application in applications:

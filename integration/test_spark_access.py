@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.spark.configuration import ICEBERG_RUNTIME, PACKAGES
-from integration.clients.lab import START, first_line, stop
+from integration.command_line import running
 from integration.spark_fixtures import SETTINGS, run_elsewhere
 from integration.spark_statements import Outcome
 from tests.security.certificates import Authority
@@ -74,24 +73,14 @@ def serving(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         options += ["--port", "0", "--exit-with-stdin", "--audit-log", str(folder / "audit")]
         options += ["--set", f"rest.ssl-certfile={authority.issue('server')}"]
         options += ["--set", f"rest.oidc.issuer={issuer.uri}", "--set", f"rest.oidc.audience={AUDIENCE}"]
-        program = [sys.executable, "-c", "from iceberg_hms.cli.main import run; run()", "serve", *options]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-            try:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                uri = json.loads(first_line(process.stdout, START))["uri"]
-                assert uri.startswith("https:")
-                made = Serving(uri, issuer, folder / "audit", truststore(folder, authority), metastore)
-                lines = ("CREATE NAMESPACE admin." + NAMESPACE, f"CREATE TABLE admin.{TABLE} (id int) USING iceberg")
-                done = made.run({"admin": {"token": TOKENS["admin"]}}, *lines)
-                assert [each.error for each in done] == [None, None], done
-                yield made
-            finally:
-                for stream in (process.stdin, process.stdout):
-                    if stream is not None:
-                        stream.close()
-                stop(process)
+        with (folder / "log").open("w") as log, running("serve", *options, stderr=log) as (_, event):
+            uri = event["uri"]
+            assert uri.startswith("https:")
+            made = Serving(uri, issuer, folder / "audit", truststore(folder, authority), metastore)
+            lines = ("CREATE NAMESPACE admin." + NAMESPACE, f"CREATE TABLE admin.{TABLE} (id int) USING iceberg")
+            done = made.run({"admin": {"token": TOKENS["admin"]}}, *lines)
+            assert [each.error for each in done] == [None, None], done
+            yield made
 
 
 def truststore(folder: Path, authority: Authority) -> Path:

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.instruments import serving
 from iceberg_hms.local.metastore import LocalMetastore
 from integration.session_catalog.compare import (
     HIVE,
@@ -26,6 +25,7 @@ from integration.session_catalog.compare import (
     lost_rows,
     run_kinds,
 )
+from integration.session_catalog.sessions import served
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms-")))
         metastore = stack.enter_context(LocalMetastore(folder / "hms"))
-        server = stack.enter_context(serving(metastore, folder / "server.log", access=allowing(folder)))
+        uri = stack.enter_context(served(metastore, folder / "server.log", *allowing(folder)))
         names = [chapter.name for chapter in chapters]
-        runs = run_kinds(metastore, kinds, server.uri, names, folder)
+        runs = run_kinds(metastore, kinds, uri, names, folder)
         lines = []
         for kind in kinds[1:]:
             for found in differences(runs[kind], runs[HIVE]):

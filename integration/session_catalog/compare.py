@@ -48,7 +48,7 @@ class Found:
 def allowing(folder: Path) -> Sequence[str]:
     """The options of a server for the sessions of which `run_kinds` makes folders in this one."""
     places = ",".join(f"file:{folder}/{kind[0]}/{INSIDE}" for kind in OURS)
-    return ("--no-auth", "--set", f"rest.allowed-locations={places}")
+    return ("--set", f"rest.allowed-locations={places}")
 
 
 def run_kinds(

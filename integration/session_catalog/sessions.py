@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import iceberg_hms.spark
@@ -17,6 +19,7 @@ from iceberg_hms.spark.configuration import (
     WAREHOUSE,
     warehouse_location,
 )
+from integration.command_line import running
 
 
 def hive_configuration(metastore_uri: str, warehouse: str) -> dict[str, str]:
@@ -30,6 +33,14 @@ def hive_configuration(metastore_uri: str, warehouse: str) -> dict[str, str]:
         METASTORE_URIS: metastore_uri,
         WAREHOUSE: warehouse_location(warehouse),
     }
+
+
+@contextmanager
+def served(metastore: Any, log: Path, *options: str) -> Iterator[str]:
+    """A server for the stand-alone sessions on a metastore; its address. log: the file for its log."""
+    where = ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse, "--port", "0", "--exit-with-stdin"]
+    with log.open("w") as errors, running("serve", *where, "--no-auth", *options, stderr=errors) as (_, event):
+        yield str(event["uri"])
 
 
 def session_work(
