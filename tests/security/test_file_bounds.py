@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import copy
 import gzip
-import io
 import itertools
 import lzma
 import os
@@ -19,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import orjson
 import pyarrow
 import pytest
@@ -41,11 +39,10 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.work import working_for
 from tests.format import documents
 from tests.rest.fakes import SCHEMA, ScriptedCatalog
+from tests.security.avro_blocks import LIST, MIB, avro_long, container, deflate, list_record
 
-MIB = 1024 * 1024
 #: Text that no compression shrinks by much.
 NOISE = random.Random(7).randbytes(MIB // 2).hex()
-SYNC = bytes(16)
 
 
 def bounds(**limits: int) -> FileBounds:
@@ -256,24 +253,6 @@ def test_large_legal_metadata_is_read(schemas: int, snapshots: int) -> None:
 # Manifest lists and manifests
 
 
-def container(schema: Any, blocks: list[tuple[int, bytes]], codec: str = "null", **header: str) -> bytes:
-    writer = avro_file.AvroFileWriter(orjson.dumps(schema), header, coding_schema="null", codec="null")
-    data = writer.finish().replace(b"\x08null", bytes([2 * len(codec)]) + codec.encode())
-    sync = data[-16:]
-    return data + b"".join(avro_long(count) + avro_long(len(raw)) + raw + sync for count, raw in blocks)
-
-
-def avro_long(number: int) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, "long", number)
-    return out.getvalue()
-
-
-def deflate(raw: bytes) -> bytes:
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return compressor.compress(raw) + compressor.flush()
-
-
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "deflate": deflate,
     "bzip2": bz2.compress,
@@ -283,16 +262,6 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
         bytes(pyarrow.compress(raw, codec="snappy", asbytes=True)) + zlib.crc32(raw).to_bytes(4, "big")
     ),
 }
-
-LIST = manifest_schemas.manifest_file(2)
-
-
-def list_record(summaries: int = 0) -> bytes:
-    """A manifest with so many summaries of partition fields, of four bytes each."""
-    file = ManifestFile("m", 1, 0, 1, 0, 1, 1, 1, 0, 0, 1, 0, 0, ())
-    _, encoded = encode_list(2, 1, None, 1, None, [file])
-    record = avro_file.decompress("deflate", encoded.blocks[0][1], MIB)
-    return record[:-2] + avro_long(summaries) + bytes(4 * summaries) + b"\0\0" if summaries else record
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])

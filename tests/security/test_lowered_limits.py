@@ -7,8 +7,8 @@ from dataclasses import replace
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
+from tests.security.avro_blocks import LIST, container
 from tests.security.raw import TABLE
-from tests.security.test_file_bounds import LIST, container
 from tests.security.test_refusals_memory import append
 
 

@@ -16,8 +16,8 @@ import pytest
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import ScriptedCatalog
+from tests.security.avro_blocks import LIST, MIB, container, deflate
 from tests.security.raw import TABLE, Raw, serving
-from tests.security.test_file_bounds import LIST, MIB, container, deflate
 
 REFUSALS = 6
 REGISTER = "/v1/namespaces/logging/register"
