@@ -1,4 +1,4 @@
-"""For every test run: the order of the files, and an end in order when the run is interrupted."""
+"""For every test run: where servers come from, the order of the files, and an end in order when it is interrupted."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--servers", choices=("local", "containers"), default="local", help="for integration/servers.py")
+
+
 def pytest_configure() -> None:
     # Ctrl-C is KeyboardInterrupt already; TERM comes from `kill`, from CI, and from setpriv when make was killed.
     signal.signal(signal.SIGTERM, _interrupt)
@@ -38,4 +42,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _place(item: pytest.Item) -> tuple[bool, int]:
     file = item.nodeid.partition("::")[0]
-    return file.startswith("integration/"), LONGEST.index(file) if file in LONGEST else len(LONGEST)
+    return file.startswith(("integration/", "labs/")), LONGEST.index(file) if file in LONGEST else len(LONGEST)

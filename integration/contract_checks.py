@@ -24,7 +24,7 @@ from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import hive_tables, table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.hive_tables import HivePlace
 from iceberg_hms.testing.contracts.table_lock import Guard
-from integration.conftest import make_namespace
+from integration.servers import make_namespace
 
 
 def add_hive_table(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.spark.configuration import session_configuration
-from integration.conftest import make_namespace
+from integration.servers import make_namespace
 from integration.spark_fixtures import run_elsewhere
 from integration.spark_statements import Outcome
 from integration.test_server_restarts import Serving

@@ -24,7 +24,6 @@ from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import HistoryRule, check_table
 from integration.command_line import program
 from integration.concurrent_writers import processes_lose_nothing
-from integration.conftest import make_namespace
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
 from integration.interop import live_paths
@@ -35,6 +34,7 @@ from integration.old_metastores import (
     STOCK_COLUMNS,
     OldMetastore,
 )
+from integration.servers import make_namespace
 from integration.test_local_servers import listening
 
 # The first test may wait for the download of the release.

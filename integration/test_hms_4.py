@@ -32,7 +32,6 @@ from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
 from integration.command_line import program
 from integration.concurrent_writers import processes_lose_nothing
-from integration.conftest import make_namespace
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import SCHEMA
 from integration.interop import small_parquet
@@ -44,6 +43,7 @@ from integration.old_metastores import (
     OldMetastore,
     Release,
 )
+from integration.servers import make_namespace
 from integration.test_local_servers import listening
 
 # The first test of a release may wait for its download.

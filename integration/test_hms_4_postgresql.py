@@ -18,7 +18,6 @@ from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
 from integration.concurrent_writers import processes_lose_nothing
-from integration.conftest import make_namespace
 from integration.contract_checks import check_lock, check_pointer
 from integration.engines.postgresql import postgresql
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
@@ -29,6 +28,7 @@ from integration.old_metastores import (
     OldMetastore,
     Release,
 )
+from integration.servers import make_namespace
 from integration.test_local_servers import listening
 
 # The first test may wait for the download of the release.

@@ -15,8 +15,8 @@ import iceberg_hms
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.namespaces import LOCATION, HmsNamespaces
 from iceberg_hms.rest.server import RestServer
-from integration.conftest import make_namespace
 from integration.rest_clients import TOKEN, catalog, server
+from integration.servers import make_namespace
 from tests.rest.fakes import SCHEMA
 from tests.security.callers import callers
 

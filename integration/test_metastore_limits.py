@@ -15,9 +15,9 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest
-from integration.conftest import make_namespace
 from integration.engines.postgresql import postgresql
 from integration.old_metastores import HMS_4_0_1, OldMetastore
+from integration.servers import make_namespace
 
 #: Far less than the metastore's own retries.
 AT_ONCE_SECONDS = 10.0

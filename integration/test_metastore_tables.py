@@ -16,8 +16,8 @@ from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
 from iceberg_hms.metastore.tables.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
-from integration.conftest import make_namespace
 from integration.contract_checks import add_hive_table
+from integration.servers import make_namespace
 
 
 @pytest.fixture

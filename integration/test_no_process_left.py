@@ -188,7 +188,7 @@ def test_a_test_run_leaves_nothing_behind(mark: str, tmp_path: Path, how: signal
         "    with capfd.disabled():\n        print('ready', flush=True)\n        sys.__stdin__.read()\n",
         encoding="utf-8",
     )
-    arguments = ["--confcutdir", str(ROOT), "-p", "integration.conftest", "--rootdir", str(ROOT), "-s"]
+    arguments = ["--confcutdir", str(ROOT), "-p", "integration.servers", "--rootdir", str(ROOT), "-s"]
     process = start(mark, sys.executable, "-m", "pytest", *arguments, str(test))
     wait_for_output(process, "ready")
     assert java_of(mark) >= 1

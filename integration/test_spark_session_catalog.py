@@ -10,7 +10,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.errors import NotAnIcebergTable
 from iceberg_hms.format.locations import file_key
-from integration.conftest import make_namespace
+from integration.servers import make_namespace
 from integration.session_catalog.compare import Run, chosen, differing_answers, recorded
 from integration.session_catalog.differences import listed
 from integration.session_catalog.run import place_of, run_chapter

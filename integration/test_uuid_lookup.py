@@ -24,9 +24,9 @@ from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.rest.server import RestServer
-from integration.conftest import make_namespace
 from integration.rest_clients import SentCommits
 from integration.rest_clients import sent as sent
+from integration.servers import make_namespace
 
 TOKEN = "a-token-for-tests-alone"
 SCHEMA = {

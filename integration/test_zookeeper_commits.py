@@ -22,8 +22,8 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from integration import interop
 from integration.concurrent_writers import processes_lose_nothing
-from integration.conftest import make_namespace
 from integration.faults import SCHEMA
+from integration.servers import make_namespace
 from integration.zookeeper_sessions import expire, look_only_for, session_of
 from tests.forking import said_by
 from tests.polling import eventually
