@@ -35,11 +35,11 @@ demo: setup java  ## the main job on real servers: about two minutes, ends by it
 	$(RUN) .venv/bin/iceberg-hms demo
 
 test: setup java lint types layers simulate  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
-	$(RUN) $(PY) -m pytest tests integration -m "not slow" $(IN_PARALLEL)
+	$(RUN) $(PY) -m pytest tests integration labs -m "not slow" $(IN_PARALLEL)
 
 test-all: setup java engines lint types layers simulate mutants  ## the slow tests and other metastores as well, but not `make matrix`; an hour
-	$(RUN) $(PY) -m pytest tests integration \
-	  --deselect integration/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise
+	$(RUN) $(PY) -m pytest tests integration labs \
+	  --deselect labs/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise
 
 # Other releases of the metastore come through Maven.
 engines:
@@ -59,7 +59,7 @@ tests: setup  ## the quick tests alone: no servers
 	$(RUN) $(PY) -m pytest tests $(IN_PARALLEL)
 
 integration: setup java  ## the tests on real servers alone, without the slow ones
-	$(RUN) $(PY) -m pytest integration -m "not slow" $(IN_PARALLEL)
+	$(RUN) $(PY) -m pytest integration labs -m "not slow" $(IN_PARALLEL)
 
 faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
 	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py
@@ -77,10 +77,10 @@ kit: setup java engines  ## Iceberg's REST compatibility kit on a server before 
 	$(RUN) $(PY) -m pytest integration/test_compatibility_kit.py -v
 
 matrix: setup java  ## each verb of each engine beside each other, on real servers: an hour and more; MODE=plain for a third
-	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
+	$(RUN) $(PY) -m pytest labs/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
 
 clients: client-tools java engines  ## stock engines as clients of the server: what works and what is refused; ENGINE=trino for one
-	$(RUN) $(PY) -m integration.clients $(ENGINE)
+	$(RUN) $(PY) -m labs.clients $(ENGINE)
 
 client-tools: setup
 	@$(INSTALL) --no-build-isolation --editable '.[clients]'
@@ -113,7 +113,7 @@ fuzz-callers: setup java  ## two callers on a real metastore, one of whom tries 
 	$(RUN) $(PY) -m tests.security.two_callers --requests $(or $(REQUESTS),50000) --seed $(SEED) --minutes $(or $(MINUTES),60)
 
 siege: setup java  ## honest clients beside all attacks on the server's resources: MINUTES=10
-	$(RUN) $(PY) -m tests.security.siege --minutes $(or $(MINUTES),10)
+	$(RUN) $(PY) -m labs.siege --minutes $(or $(MINUTES),10)
 
 wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3.11, 3.12 and 3.13, all of which it needs
 	$(RUN) $(PY) -m pytest integration/test_distributions.py
@@ -145,7 +145,7 @@ format: setup  ## let ruff mend what it can
 clean:  ## remove .venv and everything that was built or cached
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .tox
 	rm -rf metastore_db spark-warehouse derby.log
-	find iceberg_hms simulation tests integration -name __pycache__ -type d -prune -exec rm -rf {} +
+	find iceberg_hms simulation tests integration benchmarks labs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp holds the folder it was made in: a copied or moved checkout is set up anew.
 ifneq ($(shell cat .venv/.stamp 2>/dev/null),$(CURDIR))

@@ -98,13 +98,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(distributions: Path) -> No
     assert names >= set(FOR_TESTS)
 
 
-def test_the_sdist_holds_the_package_and_its_documents_without_tests_simulation_and_benchmarks(
+def test_the_sdist_holds_the_package_and_its_documents_without_tests_simulation_benchmarks_and_labs(
     distributions: Path,
 ) -> None:
     names = sdist_names(distributions)
     assert {name for name in names if name.startswith("iceberg_hms/")} == package_files()
     assert names >= {"LICENSE", "NOTICE", "README.md", "setup.cfg", "pyproject.toml", "docs/metastore.md"}
-    assert not {PurePosixPath(name).parts[0] for name in names} & {"tests", "integration", "simulation", "benchmarks"}
+    folders = {PurePosixPath(name).parts[0] for name in names}
+    assert not folders & {"tests", "integration", "simulation", "benchmarks", "labs"}
 
 
 def test_the_wheel_states_its_license_its_pythons_and_its_description(distributions: Path) -> None:

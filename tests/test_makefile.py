@@ -170,24 +170,25 @@ def test_make_test_runs_every_check_and_pytest_last(checkout: Path) -> None:
     ran = commands(checkout, "test")
     for name in ("lint", "types", "layers"):
         assert commands(checkout, name) <= ran
-    assert lines[-1].endswith('-m pytest tests integration -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder')
+    options = '-m "not slow" -n 3 --dist loadfile --no-loadscope-reorder'
+    assert lines[-1].endswith(f"-m pytest tests integration labs {options}")
 
 
 def test_make_test_all_leaves_nothing_out_but_the_pairs_that_make_matrix_runs(checkout: Path) -> None:
-    pairs = "integration/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise"
+    pairs = "labs/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise"
     command, left_out = make(checkout, "--dry-run", "test-all").stdout.splitlines()[-2:]
-    assert command.endswith("-m pytest tests integration \\")
+    assert command.endswith("-m pytest tests integration labs \\")
     assert left_out.split() == ["--deselect", pairs]
     file, _, name = pairs.partition("::")
     assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
-    assert "pytest integration/matrix -v" in make(checkout, "--dry-run", "matrix").stdout
+    assert "pytest labs/matrix -v" in make(checkout, "--dry-run", "matrix").stdout
 
 
 def test_make_clients_installs_what_it_needs_and_runs_one_engine_or_all(checkout: Path) -> None:
     lines = make(checkout, "--dry-run", "clients", "ENGINE=trino").stdout.splitlines()
-    assert lines[-1].endswith("-m integration.clients trino")
+    assert lines[-1].endswith("-m labs.clients trino")
     assert any(line.endswith("--editable '.[clients]'") for line in lines)
-    assert "integration.clients" not in make(checkout, "--dry-run", "test-all").stdout
+    assert "labs.clients" not in make(checkout, "--dry-run", "test-all").stdout
 
 
 def test_continuous_integration_calls_make_test_with_the_same_examples_each_time() -> None:

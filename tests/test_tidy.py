@@ -10,7 +10,7 @@ import pytest
 from tests import tidy, tidy_project
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("iceberg_hms", "simulation", "tests", "integration", "benchmarks")
+FOLDERS = ("iceberg_hms", "simulation", "tests", "integration", "benchmarks", "labs")
 #: What people read besides.
 PROSE = ("*.md", "docs/*.md", "conf/*", "conftest.py", "Makefile")
 
@@ -140,7 +140,7 @@ def test_the_clock_alone_may_read_the_clock() -> None:
         "import pytest\n\n\ndef test_a():\n    pytest.skip('x')\n",
     ],
 )
-@pytest.mark.parametrize("folder", ["tests", "integration", "benchmarks"])
+@pytest.mark.parametrize("folder", ["tests", "integration", "benchmarks", "labs"])
 def test_sleeps_mocks_and_skips_are_found_in_tests(text: str, folder: str) -> None:
     assert any("is banned" in message for message in messages(text, f"{folder}/test_a.py"))
 
@@ -242,7 +242,7 @@ def test_imports_in_one_direction_are_no_circle() -> None:
 def test_tests_use_what_modules_show(project: list[tidy.Source]) -> None:
     reaching = {
         source.path: found
-        for source in within(project, "tests", "integration")
+        for source in within(project, "tests", "integration", "labs")
         if (found := tidy_project.private_accesses(source))
     }
     findings = [found for path in reaching.keys() - tidy_project.MAY_REACH_INTO_PRIVATES for found in reaching[path]]

@@ -64,7 +64,7 @@ KNOWN_SENDERS: Final = (
         "User code does not share the class loader, so nobody else sends these keys.",
         source="trino-iceberg 476: IcebergMetadata.finishInsert, finishWrite, IcebergUtil.commit; apache/iceberg 1.9: "
         "BaseRowDelta.operation, FastAppend, MergeAppend, SnapshotProducer.validate",
-        test="integration/test_known_senders.py::test_of_trinos_commits_only_its_inserts_are_blind_appends",
+        test="labs/matrix/test_known_senders.py::test_of_trinos_commits_only_its_inserts_are_blind_appends",
     ),
 )
 
