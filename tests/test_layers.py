@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 CONTRACTS = ".importlinter"
+#: The folders that import-linter reads, beside the package.
+FOLDERS = ("simulation", "tests", "integration", "benchmarks", "labs")
 
 #: The rooms, and what they are allowed to do.
 GOOD = {
@@ -98,6 +100,10 @@ GOOD = {
     "simulation/batches.py": "from simulation import schedule\n",
     "simulation/__main__.py": "from simulation import batches\n",
     "simulation/mutants/hunt.py": "from simulation.scenarios import scenario\n",
+    "tests/fakes.py": "from simulation.actors import writers\n",
+    "integration/interop.py": "from tests import fakes\n",
+    "benchmarks/writers.py": "from integration import interop\nfrom tests import fakes\n",
+    "labs/siege/attackers.py": "from benchmarks import writers\nfrom integration import interop\n",
 }
 
 #: Contract -> module -> the import that it must refuse.
@@ -169,7 +175,13 @@ BAD: dict[str, dict[str, str]] = {
     "java": {"catalog/b.py": "import pyspark.sql", "rest/a.py": "from py4j.java_gateway import JavaGateway"},
     "http": {"catalog/c.py": "import starlette.requests", "cli/b.py": "import uvicorn"},
     "avro": {"storage/a.py": "import fastavro", "format/manifests/b.py": "from fastavro import reader"},
-    "simulation": {"testing/worlds.py": "import simulation"},
+    "folders": {
+        "testing/worlds.py": "import simulation",
+        "simulation/world/clients.py": "from tests import fakes",
+        "tests/test_interop.py": "from integration import interop",
+        "integration/test_writers.py": "from benchmarks import writers",
+        "benchmarks/attacked.py": "from labs.siege import attackers",
+    },
     "simulation-layers": {
         "simulation/engine/scheduler.py": "from simulation.world import storage",
         "simulation/world/storage.py": "from simulation.checks import invariants",
@@ -193,16 +205,18 @@ def contracts() -> dict[str, str]:
     return {section.removeprefix(prefix): parser[section]["name"] for section in parser if section.startswith(prefix)}
 
 
+def path_of(module: str) -> str:
+    return module if module.partition("/")[0] in FOLDERS else f"iceberg_hms/{module}"
+
+
 def lint(folder: Path, modules: dict[str, str]) -> str:
     """Write the modules as packages in `folder` and return what import-linter says of them."""
-    packages = [folder / "iceberg_hms", folder / "simulation"]
     for name, text in modules.items():
-        path = folder / name if name.startswith("simulation/") else packages[0] / name
+        path = folder / path_of(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
-    for package in packages:
-        for path in [package, *(path for path in package.rglob("*") if path.is_dir())]:
-            (path / "__init__.py").touch()
+    for package in [path for path in folder.rglob("*") if path.is_dir()]:
+        (package / "__init__.py").touch()
     shutil.copy(ROOT / CONTRACTS, folder)
     command = [
         sys.executable,
@@ -240,8 +254,7 @@ def test_a_bad_import_breaks_its_contract(verdicts: str, contract: str, module: 
     assert f"{name} BROKEN" in verdicts, verdicts
     # Each broken contract has a section of its own, headed by its name and a line of dashes.
     section = verdicts.partition(f"{name}\n---")[2].partition("\n---")[0]
-    path = module if module.startswith("simulation/") else f"iceberg_hms/{module}"
-    importer = path.removesuffix(".py").replace("/", ".")
+    importer = path_of(module).removesuffix(".py").replace("/", ".")
     assert f"{importer} -> " in section, verdicts
 
 
