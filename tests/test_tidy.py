@@ -211,7 +211,7 @@ def test_a_class_name_that_two_modules_use_is_found() -> None:
     }
 
 
-@pytest.mark.parametrize("package", ["iceberg_hms", "simulation"])
+@pytest.mark.parametrize("package", FOLDERS)
 def test_no_modules_import_each_other(project: list[tidy.Source], package: str) -> None:
     circles = tidy_project.import_circles(within(project, package))
     assert not circles, "\n" + "\n".join(" <-> ".join(sorted(circle)) for circle in circles)

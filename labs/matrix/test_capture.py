@@ -14,7 +14,8 @@ import pytest
 from labs.matrix import cells, replayed, shapes
 from labs.matrix.cells import Shape
 from labs.matrix.rows import anomaly
-from labs.matrix.verb import Verb, all_verbs
+from labs.matrix.verb import Verb
+from labs.matrix.verbs import all_verbs
 from labs.matrix.writers import World
 
 #: PyIceberg says so of each delete or overwrite that matched nothing.

@@ -9,7 +9,7 @@ import pytest
 from labs.matrix import cells, replayed, shapes
 from labs.matrix.cells import Cell
 from labs.matrix.commit_gate import Sent
-from labs.matrix.verb import all_verbs
+from labs.matrix.verbs import all_verbs
 
 VERBS = all_verbs()
 

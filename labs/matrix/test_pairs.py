@@ -18,7 +18,7 @@ from labs.matrix import cells, results
 from labs.matrix.cells import Cell
 from labs.matrix.pairs import MODES, Outcome, deliver
 from labs.matrix.results import Result
-from labs.matrix.verb import all_verbs
+from labs.matrix.verbs import all_verbs
 from labs.matrix.writers import World
 
 #: What PyIceberg tells its callers: that a delete found nothing, and that it rewrites files where others write deletes.

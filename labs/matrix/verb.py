@@ -1,4 +1,4 @@
-"""What a verb is, and all of them."""
+"""What a verb is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labs.matrix.rows import Meaning
 from labs.matrix.writers import Writer
 
 #: A verb's deed on a table, named in full.
-Run = Callable[[Writer, str], None]
+Run = Callable[[Writer, str], object]
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,3 @@ class Verb:
     def make_client(self, writer: Writer) -> None:
         """Before it runs on a thread of its own: PySpark makes a session on the main thread alone."""
         getattr(writer, self.client)
-
-
-def all_verbs() -> dict[str, Verb]:
-    """By name, in the order of the docs."""
-    from labs.matrix import replayed, verbs_java, verbs_pyiceberg, verbs_spark
-
-    made = [*verbs_pyiceberg.VERBS, *verbs_spark.VERBS, *verbs_java.VERBS, *replayed.verbs()]
-    verbs = {verb.name: verb for verb in made}
-    if len(verbs) != len(made):
-        raise ValueError("two verbs have one name")
-    return verbs

@@ -54,7 +54,7 @@ def _frame(writer: Writer) -> Any:
 
 
 def _write_to(end: Callable[[Any], object]) -> Run:
-    return lambda writer, table: end(_frame(writer).writeTo(f"{writer.place}.{table}")) and None
+    return lambda writer, table: end(_frame(writer).writeTo(f"{writer.place}.{table}"))
 
 
 def _where(condition: str) -> Any:
