@@ -49,7 +49,7 @@ lint: setup  ## ruff: rules and format
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check --quiet
 
-types: setup  ## mypy, strict
+types: setup  ## mypy, strict: all but the test files
 	$(PY) -m mypy
 
 layers: setup  ## import-linter: who may import whom

@@ -79,7 +79,7 @@ def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count:
             path = folder / f"{number}.parquet"
             if client != "same":
                 path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
-            result = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
+            result: dict[str, Any] = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
             try:
                 result["snapshot_id"] = append(f"file:{path}")
             except errors as raised:
@@ -93,4 +93,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], Path(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]), *sys.argv[7:])
+    uri, warehouse, table, folder, writer, count, *client = sys.argv[1:]
+    main(uri, warehouse, table, Path(folder), int(writer), int(count), *client)

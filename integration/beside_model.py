@@ -19,7 +19,8 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.config import Settings
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS, LINEAGE_VERSION
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry, ManifestFile
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore

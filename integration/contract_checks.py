@@ -100,7 +100,8 @@ def check_lock(check: table_lock.Check, server: Any, namespace: str) -> None:
     runtime, name = ThreadRuntime(), TableName(namespace, "t")
     pools = [ClientPool([server.uri], size=2) for _ in range(2)]
     try:
-        check(Guard(*(HmsTableLock(pool, runtime, _settings(server)) for pool in pools), runtime, name))
+        first, second = (HmsTableLock(pool, runtime, _settings(server)) for pool in pools)
+        check(Guard(first, second, runtime, name))
         assert LockEntries(pools[0], "checks").of(name) == []
     finally:
         for pool in pools:

@@ -126,7 +126,8 @@ def live_paths(metastore: Any, table: str) -> list[str]:
 def chain(metastore: Any, table: str) -> list[Any]:
     """The snapshots from the first to the current one, following the parents."""
     loaded = pyiceberg_catalog(metastore).load_table(table)
-    snapshot, found = loaded.current_snapshot(), []
+    snapshot = loaded.current_snapshot()
+    found: list[Any] = []
     while snapshot is not None and len(found) <= len(loaded.snapshots()):
         found.append(snapshot)
         parent = snapshot.parent_snapshot_id

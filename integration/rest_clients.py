@@ -45,8 +45,11 @@ class SentCommits:
     def again(self, number: int) -> httpx.Response:
         """Send one of the requests once more."""
         request = self.requests[number]
-        headers = {key: value for key, value in request.headers.items() if key.lower() != "content-length"}
-        return httpx.post(str(request.url), content=request.body, headers=headers, timeout=60)
+        headers: dict[str, Any] = {
+            key: value for key, value in request.headers.items() if key.lower() != "content-length"
+        }
+        body: Any = request.body
+        return httpx.post(str(request.url), content=body, headers=headers, timeout=60)
 
 
 @pytest.fixture

@@ -107,7 +107,12 @@ def main(work: dict[str, Any]) -> None:
         "job": lambda _: spark.sql(f"INSERT INTO {database}.jobs SELECT read_pipe('{folder}/job')"),
     }
     threads = [threading.Thread(target=repeat, args=(kind, each, over), daemon=True) for kind, each in loops.items()]
-    threads.append(threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True))
+
+    def end_with_input() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threads.append(threading.Thread(target=end_with_input, daemon=True))
     for thread in threads:
         thread.start()
     # In this thread: Spark looks up the table of a stream in the catalog of the thread's own session.

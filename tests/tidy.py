@@ -153,7 +153,9 @@ def no_assert_in_the_package(source: Source) -> Iterator[Finding]:
 
 def constants_are_defined_once(source: Source) -> Iterator[Finding]:
     """The second definition hides the first, and no other tool finds it when both have the same value."""
-    for scope in (source.tree, *(node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))):
+    classes = (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))
+    scopes: list[ast.Module | ast.ClassDef] = [source.tree, *classes]
+    for scope in scopes:
         seen: set[str] = set()
         for node in scope.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

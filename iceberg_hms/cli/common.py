@@ -159,7 +159,8 @@ def _run_zookeeper(directory: Path, port: int) -> AbstractContextManager[ZooKeep
 class Waiting(Protocol):
     """How a server command waits for its end: `lifetime.Lifetime`."""
 
-    restarts: bool
+    @property
+    def restarts(self) -> bool: ...
 
     def __enter__(self) -> Self: ...
 

@@ -92,7 +92,7 @@ def postgresql(**options: str) -> Iterator[PostgreSQL]:
             extra_groups=[],
         )
         try:
-            ready = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+            ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
             until(lambda: subprocess.run(ready).returncode == 0, "PostgreSQL answers")
             yield PostgreSQL(programs, port)
         finally:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any
 
 from iceberg_hms.changes.blind_append import REBASE_APPENDS
 from labs.matrix.commit_gate import Sent
@@ -78,14 +79,15 @@ def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
     return Outcome(refused, answers, found, anomaly(head, meanings, found))
 
 
-def _planned(pool: ThreadPoolExecutor, writer: Writer, verb: Verb, table: str) -> Future[None]:
+def _planned(pool: ThreadPoolExecutor, writer: Writer, verb: Verb, table: str) -> Future[object]:
     """Start a verb and wait until its commit is at the gate, or it has ended without one."""
     if not verb.creates:
         writer.world.set_properties(table, verb.properties)
     run = pool.submit(verb.run, writer, table)
     arrived = pool.submit(writer.gate.arrived.wait, STEP_SECONDS)
     try:
-        done, _ = wait([run, arrived], STEP_SECONDS, FIRST_COMPLETED)
+        started: list[Future[Any]] = [run, arrived]
+        done, _ = wait(started, STEP_SECONDS, FIRST_COMPLETED)
         if not done:
             raise TimeoutError(f"{verb.name} was not planned within {STEP_SECONDS} seconds")
     finally:
@@ -93,7 +95,7 @@ def _planned(pool: ThreadPoolExecutor, writer: Writer, verb: Verb, table: str) -
     return run
 
 
-def _ended(run: Future[None], writer: Writer) -> str | None:
+def _ended(run: Future[object], writer: Writer) -> str | None:
     """Let a verb through and wait for its end. What its client raised, in one line; None if it was acknowledged."""
     writer.gate.open()
     error = run.exception(STEP_SECONDS)

@@ -112,7 +112,9 @@ class Writer:
         self.who = who
         self.gate = CommitGate(world.catalog)
         self._stack = stack
-        self.uri = stack.enter_context(RestServer(self.gate, host="127.0.0.1", port=0, token=TOKEN)).uri
+        # The gate is no Catalog, and has what the server asks of one.
+        catalog: Any = self.gate
+        self.uri = stack.enter_context(RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN)).uri
 
     @cached_property
     def pyiceberg(self) -> Any:

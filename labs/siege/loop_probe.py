@@ -50,9 +50,8 @@ async def probe(file: Path) -> None:
                 lines.write(f"{now} {now - due} {time.process_time() - computed}\n")
 
 
-def main() -> None:
-
-    file = Path(sys.argv.pop(1))
+def probe_servers(file: Path) -> None:
+    """Probe the event loop of each server that this process starts from here on."""
     started = uvicorn.Server.startup
     probes = []
 
@@ -60,7 +59,11 @@ def main() -> None:
         await started(server, sockets)
         probes.append(asyncio.ensure_future(probe(file)))
 
-    uvicorn.Server.startup = startup  # type: ignore[method-assign]
+    uvicorn.Server.startup = startup  # type: ignore[method-assign, assignment]
+
+
+def main() -> None:
+    probe_servers(Path(sys.argv.pop(1)))
     run()
 
 

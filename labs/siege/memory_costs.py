@@ -9,7 +9,6 @@ was late, both in seconds, and the statuses of the answers.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import gzip
 import subprocess
@@ -26,14 +25,13 @@ from typing import Any
 
 import httpx
 import orjson
-import uvicorn
 
 from benchmarks import instruments
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from labs.siege.loop_probe import probe, stalls_of
+from labs.siege.loop_probe import probe_servers, stalls_of
 from tests.rest.fakes import SCHEMA
 
 TABLES = 9
@@ -57,24 +55,19 @@ def serve() -> None:
     """The server's process: reads how many tables it has and what metadata as a line of JSON, and serves until its
     input ends."""
     given = orjson.loads(sys.stdin.buffer.readline())
-    folder, pointer, files = Path(given["folder"]), MemoryTablePointer(namespaces=("default",)), PyArrowFiles()
+    folder, pointer = Path(given["folder"]), MemoryTablePointer(namespaces=("default",))
+    # Real files stand in for those in memory.
+    files: Any = PyArrowFiles()
     settings = {"warehouse": f"file:{folder}", **given["settings"]}
-    with memory_catalog(files=files, pointer=pointer, **settings) as maker:  # type: ignore[arg-type]
+    with memory_catalog(files=files, pointer=pointer, **settings) as maker:
         for number in range(given["tables"]):
             location = maker.create_table(("default", f"t{number}"), SCHEMA).metadata_location
             _grow(Path(location.removeprefix("file:")), folder / "properties", compress=given["compress"])
-    started = uvicorn.Server.startup
-    probes = []
-
-    async def startup(server: uvicorn.Server, sockets: Any = None) -> None:
-        await started(server, sockets)
-        probes.append(asyncio.ensure_future(probe(folder / "stalls")))
-
-    uvicorn.Server.startup = startup  # type: ignore[method-assign]
+    probe_servers(folder / "stalls")
     with (
         memory_catalog(files=files, pointer=pointer, **settings) as catalog,
         RestServer(catalog, "127.0.0.1", 0) as server,
-    ):  # type: ignore[arg-type]
+    ):
         # As `iceberg-hms serve` does.
         gc.collect()
         gc.freeze()

@@ -1,6 +1,12 @@
 """Creations as clients send them, and what others do meanwhile."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from iceberg_hms.changes import updates
+from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
@@ -13,14 +19,14 @@ OTHER = TableName("db", "other")
 LIST = "file:/wh/db/t/metadata/snap-{}.avro"
 
 
-def creation(*snapshot_ids, uuid=None):
+def creation(*snapshot_ids: int, uuid: str | None = None) -> Change:
     """What a client sends that staged a table and wrote to it: its snapshots, the last of which main is moved to.
     uuid: another than the staged table's; "" for none at all."""
     clock = SYSTEM_CLOCK
     staged = new_table_metadata(
         SCHEMA, None, None, "file:/wh/db/t", {}, uuid=uuid or clock.uuid(), now_ms=clock.now_ms()
     )
-    made = create_updates(staged)[1:] if uuid == "" else create_updates(staged)
+    made: list[Any] = create_updates(staged)[1:] if uuid == "" else create_updates(staged)
     for number, id_ in enumerate(snapshot_ids, 1):
         snapshot = {
             "snapshot-id": id_,
@@ -36,7 +42,7 @@ def creation(*snapshot_ids, uuid=None):
     return from_request([assert_create()], made)
 
 
-def rival_table(harness):
+def rival_table(harness: Harness) -> Any:
     """Another table's row, whose file is there."""
     rival = Harness()
     rival.create()
@@ -44,18 +50,18 @@ def rival_table(harness):
     return rival.pointer.rows[NAME]
 
 
-def before_look(harness, number, move):
+def before_look(harness: Harness, number: int, move: Callable[[], object]) -> None:
     """Let something happen before the table is looked at for the nth time."""
-    load, looks = harness.pointer.load, []
+    load, looks = harness.pointer.load, list[TableName]()
 
-    def around(name):
+    def around(name: TableName) -> Any:
         looks.append(name)
         if len(looks) == number:
             move()
         return load(name)
 
-    harness.pointer.load = around
+    harness.pointer.load = around  # type: ignore[method-assign]
 
 
-def rename(harness, name=NAME, to=OTHER):
+def rename(harness: Harness, name: TableName = NAME, to: TableName = OTHER) -> None:
     harness.pointer.rows[to] = harness.pointer.rows.pop(name)

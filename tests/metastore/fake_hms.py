@@ -76,7 +76,7 @@ class Answer(Exception):
         self.kind = kind
 
 
-class StoreClosed(TException):
+class StoreClosed(TException):  # type: ignore[misc]  # Thrift has no types
     """Leave this call undone, and all that follow on this connection: its handler lost its store (seen on 4.1.0)."""
 
 

@@ -17,13 +17,15 @@ class Recording(FakeHms):
         self.expected: list[tuple[str, str] | None] = []
         self.before_alter: Callable[[str], None] = lambda _table: None
 
-    def alter_table_with_environment_context(self, environment_context: Any, **arguments: Any) -> None:
+    def alter_table_with_environment_context(
+        self, dbname: str, tbl_name: str, new_tbl: Any, environment_context: Any
+    ) -> None:
         properties = environment_context.properties
-        if arguments["tbl_name"].startswith("iceberg_hms_probe_"):
+        if tbl_name.startswith("iceberg_hms_probe_"):
             pass
         elif "expected_parameter_key" in properties:
             self.expected.append((properties["expected_parameter_key"], properties["expected_parameter_value"]))
         else:
             self.expected.append(None)
-        self.before_alter(arguments["tbl_name"])
-        super().alter_table_with_environment_context(environment_context=environment_context, **arguments)
+        self.before_alter(tbl_name)
+        super().alter_table_with_environment_context(dbname, tbl_name, new_tbl, environment_context)

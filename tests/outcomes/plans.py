@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.changes.operations.isolation import Isolation
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from tests.outcomes.rows import live_entries, name_of, rows_of
@@ -23,7 +24,7 @@ class Plans:
     def __init__(self, site: Site, table: Table, choose: int) -> None:
         self._site, self._table, self._choose = site, table, choose
         self._day = choose % DAYS
-        self._isolation = "serializable" if choose // 3 % 2 else "snapshot"
+        self._isolation: Isolation = "serializable" if choose // 3 % 2 else "snapshot"
         self._branch = "other" if choose // 7 % 4 == 0 and "main" in site.refs else "main"
         self._options: dict[str, Any] = {"branch": self._branch}
         self._replay: Callable[[frozenset[int]], frozenset[int]] | None = None

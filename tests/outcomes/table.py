@@ -122,8 +122,8 @@ def _refused(
         refusal = Refusal(tuple(rule["by"]), rule["why"], rule["follows"], rule.get("java"))
         unused = set(rule["relations"])
         for pair in _pairs(rule):
-            levels = ISOLATIONS if operations[pair[0]].get("isolation") else (None,)
-            levels = tuple(each for each in levels if each is None or rule.get("isolation") in (None, each))
+            known = ISOLATIONS if operations[pair[0]].get("isolation") else (None,)
+            levels = [each for each in known if each is None or rule.get("isolation") in (None, each)]
             for relation in rule["relations"]:
                 if relation not in domain[pair]:
                     continue

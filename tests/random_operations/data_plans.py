@@ -124,7 +124,7 @@ def rewrite(planner: Planner) -> Plan | None:
         return None
     old = planner.of_partition(first)[: planner.choose.randint(1, 3)]
     rows = [row for each in old for row in planner.live[each.path]]
-    lineage = {row.values[ID]: (row.row_id, row.last_updated) for row in rows}
+    lineage = {row.values[ID]: (row.row_id, row.last_updated) for row in rows if row.row_id is not None}
     has_lineage = bool(rows) and all(row.row_id is not None for row in rows)
     if rows and not has_lineage and planner.is_stale and planner.bench.shape.upgrades:
         # Rows get their ids in the first commit after an upgrade to version 3. A rewrite that was planned before it
@@ -157,7 +157,7 @@ def cherry_pick(planner: Planner) -> Plan | None:
     state = planner.state
     in_main: set[int] = set()
     at = state.refs.get(MAIN)
-    while at in state.snapshots:
+    while at is not None and at in state.snapshots:
         in_main.add(at)
         at = state.snapshots[at].raw.get("parent-snapshot-id")
     known = [each for each in state.snapshots if each not in in_main]

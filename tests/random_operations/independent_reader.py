@@ -202,14 +202,15 @@ class TableState:
 
     @property
     def name_mapping(self) -> str | None:
-        return self.metadata.get("properties", {}).get("schema.name-mapping.default")
+        found: str | None = self.metadata.get("properties", {}).get("schema.name-mapping.default")
+        return found
 
 
 class IndependentReader:
     """Reads states. What it read of a file is kept for as long as the file has the same length and time of change."""
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, int, int], Any] = {}
+        self._files: dict[tuple[str, int, int], tuple[Mapping[str, str], list[Mapping[int, Any]]]] = {}
 
     def state(self, location: str) -> TableState:
         """The table of a metadata file, with all snapshots. Raises Broken for what no reader could read."""

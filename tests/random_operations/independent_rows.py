@@ -125,11 +125,10 @@ class RowReader:
             table = pq.read_table(path, partitioning=None)
             by_id = {}
             for each in table.schema:
-                id_ = (each.metadata or {}).get(b"PARQUET:field_id")
-                by_id[_mapped(each.name, name_mapping) if id_ is None else int(id_)] = [
-                    stored(value) for value in table.column(each.name).to_pylist()
-                ]
-            by_id.pop(None, None)
+                written = (each.metadata or {}).get(b"PARQUET:field_id")
+                id_ = _mapped(each.name, name_mapping) if written is None else int(written)
+                if id_ is not None:
+                    by_id[id_] = [stored(value) for value in table.column(each.name).to_pylist()]
             self._columns[key] = Columns(table.num_rows, by_id)
         return self._columns[key]
 
@@ -180,5 +179,6 @@ def vector_positions(vector: Entry) -> Iterator[int]:
 def _mapped(name: str, name_mapping: str | None) -> int | None:
     for each in json.loads(name_mapping or "[]"):
         if name in each["names"]:
-            return each.get("field-id")
+            found: int | None = each.get("field-id")
+            return found
     return None

@@ -97,8 +97,9 @@ def move_ref(planner: Planner) -> Plan | None:
 
 def roll_back(planner: Planner) -> Plan | None:
     state = planner.state
-    at, chain = state.refs.get(MAIN), []
-    while at in state.snapshots and len(chain) < 4:
+    at = state.refs.get(MAIN)
+    chain: list[int] = []
+    while at is not None and at in state.snapshots and len(chain) < 4:
         chain.append(at)
         at = state.snapshots[at].raw.get("parent-snapshot-id")
     if not chain:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 #: Field ids of the columns that every table begins with. A catalog gives a new table's columns their numbers in order.
 ID, DAY, LEVEL, PRICE, AT, KEY, COUNT = range(1, 8)
 #: As the specification's JSON has them.
-COLUMNS: Final = (
+COLUMNS: Final[Sequence[Mapping[str, Any]]] = (
     {"id": ID, "name": "id", "required": True, "type": "long"},
     {"id": DAY, "name": "day", "required": False, "type": "date"},
     {"id": LEVEL, "name": "level", "required": False, "type": "string"},

@@ -45,7 +45,7 @@ def encode(type_: str, value: Any) -> bytes:
     """The binary form of a single value."""
     if type_ in _PACKED:
         return struct.pack(_PACKED[type_], value)
-    return value.bytes if type_ == "uuid" else value.encode()
+    return bytes(value.bytes if type_ == "uuid" else value.encode())
 
 
 def decode(type_: str, data: bytes) -> Any:

@@ -235,12 +235,12 @@ def _check_summaries(state: TableState, listed: ListedManifest, live: Sequence[E
         some = [each for each in values if each is not None and each == each]
         has_nan = any(each != each for each in values if each is not None)
         require(not has_nan or summary.get(_CONTAINS_NAN) in (True, None), message)
-        bounds = [summary.get(_LOWER), summary.get(_UPPER)]
+        low, high = summary.get(_LOWER), summary.get(_UPPER)
         # Versions of Java order UUIDs differently, so a writer may leave their bounds out.
-        require(not some or None not in bounds or type_ == "uuid", message)
-        if some and None not in bounds:
-            low, high = (decode(type_, bound) for bound in bounds)
-            require(all(low <= each <= high for each in some), message)
+        require(not some or None not in (low, high) or type_ == "uuid", message)
+        if some and low is not None and high is not None:
+            least, most = decode(type_, low), decode(type_, high)
+            require(all(least <= each <= most for each in some), message)
 
 
 def _check_metrics(entry: Entry, id_: int, type_: str, values: Sequence[Any]) -> None:

@@ -19,7 +19,7 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_hive import MemoryHiveTables
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "struct",
     "schema-id": 0,
     "fields": [

@@ -100,7 +100,7 @@ class World:
         self.files = MemoryFiles()
         self.pointer = MemoryTablePointer(namespaces=())
         # What a fault leaves in doubt is looked at for ten minutes by default, by a thread each.
-        limits = {"rest.commit-wait-ms": 3_000, "metastore.unanswered-swap-timeout-ms": 3_000}
+        limits: dict[str, Any] = {"rest.commit-wait-ms": 3_000, "metastore.unanswered-swap-timeout-ms": 3_000}
         self.catalog = memory_catalog(files=self.files, pointer=self.pointer, **limits)
         self._app: Any = create_app(self.catalog, token=None, settings=self.catalog.settings)
         self._loop = asyncio.Runner()
@@ -133,8 +133,8 @@ class World:
         for name, version in (("events", 2), ("old", 1), ("new", 3)):
             table = self.catalog.create_table(("logging", name), SCHEMA, properties={"format-version": str(version)})
             table.append([DataFile(f"file:/data/{name}.parquet", "PARQUET", 10, 100)])
-        version = {**view_version(1), "timestamp-ms": 1_000}
-        self.catalog.views.create(("logging", "view"), SCHEMA, version, properties={"a": "1"})
+        of_view = {**view_version(1), "timestamp-ms": 1_000}
+        self.catalog.views.create(("logging", "view"), SCHEMA, of_view, properties={"a": "1"})
         self.pointer.add_hive_table(TableName("logging", "hive"))
         metadata = self.catalog.load(("logging", "events")).metadata
         copy = {

@@ -285,7 +285,7 @@ class HonestCaller:
         file = {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": 10}
         if self._random.random() < 0.5:
             kind = "partition-statistics"
-            update = {"action": f"set-{kind}", kind: file}
+            update: dict[str, Any] = {"action": f"set-{kind}", kind: file}
         else:
             kind = "statistics"
             file = {**file, "file-footer-size-in-bytes": 5, "blob-metadata": []}

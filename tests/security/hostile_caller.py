@@ -417,9 +417,9 @@ class HostileCaller:
         if self._random.random() < 0.6:
             return "a", self._pick(*TABLES, *VIEWS)
         found = [(each.namespace, each.name) for each in victims]
-        return self._pick(
-            *found, ("b", "still"), ("b", "new"), ("c", "view"), ("B", "still"), ("b", "hive"), ("default", "x")
-        )  # type: ignore[no-any-return]
+        others = (("b", "still"), ("b", "new"), ("c", "view"), ("B", "still"), ("b", "hive"), ("default", "x"))
+        named: tuple[str, str] = self._pick(*found, *others)
+        return named
 
     def _drop(self) -> Attack:
         query = self._pick("purgeRequested=true", "purgeRequested=true", "")

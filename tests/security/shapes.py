@@ -58,7 +58,7 @@ ODD_TEXTS = (
     *("bucket[0]", "bucket[99999999999999]", "truncate[-5]", "unknown", "variant", "geometry(", "timestamp_ns"),
     *("2", "true", "-1", "1e999", "9" * 400, "@uuid", "@location", "@metadata", "@snapshot-id", "@digits", "@deep"),
 )
-ODD_VALUES = (
+ODD_VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63) - 1),
     *(1.5, -0.0, 1e308, float("nan"), float("inf"), [], {}, [[]], [None], [{}], {"": ""}, {"a": {"a": 1}}),
     *([0] * 2_000, {str(number): "" for number in range(500)}, ["a", "a"], [1, 1], {"type": "struct", "fields": []}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from iceberg_hms.changes import updates
@@ -117,7 +118,7 @@ def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: 
     pool = WorkerPool()
     scheduler = Scheduler(SeededRandom(seed), pool, **bounds)
     for index, function in enumerate(functions):
-        scheduler.spawn(Process(f"p{index}"), "task", lambda function=function: function(scheduler))
+        scheduler.spawn(Process(f"p{index}"), "task", partial(function, scheduler))
     scheduler.run()
     pool.close()
     return scheduler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from labs.clients import contention, others
@@ -96,7 +97,7 @@ def check_create_race(flink: Flink, place: Place) -> Verdict | None:
         table = place.table(f"t{number}")
         mine = Creator(
             "Flink",
-            lambda table=table: sql(f"CREATE TABLE {table} (id BIGINT, name STRING)"),
+            partial(sql, f"CREATE TABLE {table} (id BIGINT, name STRING)"),
             lambda error: isinstance(error, Py4JJavaError) and "exist" in str(error).lower(),
         )
         contention.create([mine, *others.creators(place.lab, table)])
@@ -282,17 +283,22 @@ def check_view(flink: Flink, place: Place) -> Verdict | None:
     return refused("CREATE VIEW: FlinkCatalog.java, createTable, takes tables alone")
 
 
+def _inserts(sql: Callable[[str], object], table: str) -> Writer:
+    return Writer(
+        "Flink",
+        lambda id_: sql(f"INSERT INTO {table} VALUES ({id_}, 'row {id_}')"),
+        lambda error: "CommitStateUnknown" in str(error),
+    )
+
+
 def check_beside_others(flink: Flink, place: Place) -> Verdict | None:
     sql, notes = flink.attach(place.lab), []
     for policy in ("plain", "all"):
         table = place.table(f"by_{policy}")
         place.lab.pyiceberg.create_table(table, others.SCHEMA, properties={"iceberg-hms.rebase-appends": policy})
-        mine = Writer(
-            "Flink",
-            lambda id_, table=table: sql(f"INSERT INTO {table} VALUES ({id_}, 'row {id_}')"),
-            lambda error: "CommitStateUnknown" in str(error),
+        tallies = contention.run(
+            [_inserts(sql, table), others.pyiceberg(place.lab, table), others.python_api(place, table)]
         )
-        tallies = contention.run([mine, others.pyiceberg(place.lab, table), others.python_api(place, table)])
         notes.append(f"{policy}: {_figures(place, tallies, table)}")
     return works(
         f"batch inserts, a cluster each, in {contention.SECONDS:.0f} s, by `iceberg-hms.rebase-appends`."

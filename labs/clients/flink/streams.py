@@ -7,6 +7,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 from labs.clients import others
+from labs.clients.contention import Writer
 from labs.clients.lab import serving_again
 from labs.clients.results import Verdict, works
 from tests.polling import eventually
@@ -31,7 +32,8 @@ def check_exactly_once(flink: Flink, place: Place) -> Verdict | None:
         sql, table = flink.attach(server.lab, streaming=True), place.table()
         server.lab.pyiceberg.create_table(table, others.SCHEMA, properties={"format-version": "2"})
         _source(sql, "source_once")
-        stop, acknowledged = Event(), []
+        stop = Event()
+        acknowledged: list[int] = []
         beside = Thread(target=_append, args=(others.pyiceberg(server.lab, table), stop, acknowledged))
         beside.start()
         try:
@@ -88,7 +90,7 @@ def _source(sql: Callable[[str], object], name: str) -> None:
     )
 
 
-def _append(writer: others.Writer, stop: Event, acknowledged: list[int]) -> None:
+def _append(writer: Writer, stop: Event, acknowledged: list[int]) -> None:
     for id_ in range(ROWS + 1, 2 * ROWS):
         if stop.wait(0.5):
             return

@@ -63,7 +63,7 @@ def check_tls(place: Place) -> Verdict | None:
         for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
             environment.delenv(name, raising=False)
         assert server.uri.startswith("https://"), server.uri
-        ssl = {"ssl": {"cabundle": str(files["ca"])}}
+        ssl: dict[str, Any] = {"ssl": {"cabundle": str(files["ca"])}}
         known = {"type": "rest", "uri": server.uri, "token": place.lab.token}
         catalog = load_catalog("lake", **known, **ssl)
         catalog.create_table(place.table(), others.SCHEMA).append(others.rows(1))

@@ -44,13 +44,20 @@ def check_insert(place: Place) -> Verdict | None:
         HourTransform,
         IdentityTransform,
         MonthTransform,
+        Transform,
         TruncateTransform,
         YearTransform,
     )
 
     schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us"))])
     values = pa.table({"id": [1, 2], "at": [datetime(1969, 12, 31, 23, 59, 59), None]}, schema=schema)  # noqa: DTZ001
-    by_time = [IdentityTransform(), YearTransform(), MonthTransform(), DayTransform(), HourTransform()]
+    by_time: list[Transform[Any, Any]] = [
+        IdentityTransform(),
+        YearTransform(),
+        MonthTransform(),
+        DayTransform(),
+        HourTransform(),
+    ]
     for number, (source, transform) in enumerate(
         [*((2, each) for each in by_time), (1, BucketTransform(4)), (1, TruncateTransform(10))]
     ):

@@ -77,9 +77,10 @@ class Lab:
         # A catalog of its own: the caches of another one may hold files that are gone.
         with memory_catalog(files=self.files, pointer=self.pointer) as fresh:
             table, manifests = fresh.load_table("db.t"), fresh.services.ports.manifests()
-            found = set()
+            found = set[str]()
             for snapshot in table.snapshots():
                 listed = manifests.list(snapshot)
+                assert snapshot.manifest_list is not None
                 found |= {snapshot.manifest_list, *(each.manifest_path for each in listed)}
                 found |= {e.data_file.file_path for e in manifests.entries(listed) if e.is_live}
             found |= {each["statistics-path"] for each in table.metadata.fields.get("statistics") or ()}

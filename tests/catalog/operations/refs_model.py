@@ -192,7 +192,8 @@ class RefsMachine(RuleBasedStateMachine):
     @rule(caller=CALLERS, at=ANY, discard=st.booleans())
     def rollback_to(self, caller: int, at: int, discard: bool) -> None:
         model, target = self.model, self._some(at)
-        is_possible = target in model.history(model.head("main")) and (discard or model.has_seen(caller, "main"))
+        is_possible = target is not None and target in model.history(model.head("main"))
+        is_possible = is_possible and (discard or model.has_seen(caller, "main"))
         self._expect(
             caller,
             lambda: self.tables[caller].rollback_to(target or 7, on_unseen_commits="discard" if discard else "refuse"),

@@ -61,10 +61,10 @@ def wide_table(
     raw: dict[str, Any] = {"type": "struct", "schema-id": 0, "fields": COLUMNS if columns is None else columns}
     if identifiers:
         raw["identifier-field-ids"] = list(identifiers)
-    last = Schema.parse(raw).highest_field_id
-    return table(
-        version, schemas=[raw], **{"last_column_id": last, **({"schema": raw} if version == 1 else {})}, **changes
-    )
+    fields: dict[str, Any] = {"schemas": [raw], "last_column_id": Schema.parse(raw).highest_field_id}
+    if version == 1:
+        fields["schema"] = raw
+    return table(version, **fields, **changes)
 
 
 def evolve(base: TableMetadata, *steps: Callable[[SchemaDraft], None], **options: Any) -> TableMetadata:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
@@ -64,7 +65,7 @@ class TimedWith(Timed):
     def __init__(self, hms: FakeHms) -> None:
         super().__init__()
         self._hms = hms
-        self.awake = lambda: None
+        self.awake: Callable[[], object] = lambda: None
 
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)
