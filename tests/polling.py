@@ -15,7 +15,9 @@ def eventually(condition: Callable[[], Found], seconds: float = 60.0) -> Found:
     """Ask until the condition holds, and for so long at most: its last value."""
 
     def last(state: RetryCallState) -> Found:
-        return state.outcome.result()
+        assert state.outcome is not None
+        found: Found = state.outcome.result()
+        return found
 
     polling = Retrying(
         retry=retry_if_result(not_),
