@@ -14,7 +14,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.manifest_delta import ManifestDelta
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry

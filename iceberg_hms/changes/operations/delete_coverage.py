@@ -18,8 +18,8 @@ from iceberg_hms.changes.operations.manifest_filter import (
     delete_file_key,
     is_deletion_vector,
 )
-from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry

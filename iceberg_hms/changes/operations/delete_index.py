@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
+from iceberg_hms.changes.partition_set import PartitionKey, partition_key
 from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry

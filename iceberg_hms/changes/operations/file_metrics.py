@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
-from iceberg_hms.changes.operations.partition_set import partition_key
+from iceberg_hms.changes.partition_set import partition_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 
 _RECORDS = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from iceberg_hms.changes.operations.delete_index import applies_everywhere
-from iceberg_hms.changes.operations.partition_set import PartitionSet
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -20,8 +20,7 @@ from typing import Final
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.file_scope import RowFilter
 from iceberg_hms.changes.operations.once_read import OnceRead
-from iceberg_hms.changes.operations.partition_set import PartitionSet
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.changes.partition_set import PartitionSet, schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -14,8 +14,7 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.new_data_files import check_record
-from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.changes.partition_set import PartitionKey, partition_key, schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry

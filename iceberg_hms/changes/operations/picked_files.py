@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.live_files import LiveFiles
-from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.ref_change import commits_since, is_ancestor
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry

@@ -9,8 +9,8 @@ from iceberg_hms.changes.operations.file_scope import EveryRow, FileScope, Parti
 from iceberg_hms.changes.operations.isolation import Isolation, check_isolation
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
-from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

@@ -21,7 +21,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, delete_file_key
 from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles
-from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
+from iceberg_hms.changes.partition_set import PartitionKey, partition_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 

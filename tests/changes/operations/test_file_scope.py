@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iceberg_hms.changes.operations.file_scope import MatchingRows, Partitions, WholeTable
-from iceberg_hms.changes.operations.partition_set import PartitionSet
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.format.updates.apply import apply
 from tests.changes.operations.stored_tables import StoredTable, data_file, equality_deletes, position_deletes
 from tests.changes.operations.test_append import NOW

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
-from iceberg_hms.changes.operations.partition_set import PartitionSet
+from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus

@@ -1,4 +1,4 @@
-"""Sets of partitions: which files and manifests belong to one of them."""
+"""Sets of partitions: which files and manifests belong to one; and the schema of a partition spec's manifests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
 from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import Type
 
 #: A partition: its spec's id, and the values that are not null, by field name. A field that a spec no longer uses
@@ -53,6 +54,16 @@ class PartitionSet:
             all(_may_hold(field.type, summary, partition.get(field.name)) for field, summary in summaries)
             for partition in of_spec
         )
+
+
+def schema_of_spec(base: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The current schema, or the newest one that has all columns that the spec partitions by: the partition values of
+    old files keep their types when their column was dropped. The current one if no schema has all."""
+    wanted = {field.source_id for field in spec.fields}
+    for schema in (base.schema, *sorted(base.schemas, key=lambda each: each.schema_id, reverse=True)):
+        if all(schema.field(source) is not None for source in wanted):
+            return schema
+    return base.schema
 
 
 def _comparable(value: Any) -> Any:

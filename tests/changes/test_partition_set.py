@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from iceberg_hms.changes.operations.partition_set import PartitionSet, partition_key
+from iceberg_hms.changes.partition_set import PartitionSet, partition_key, schema_of_spec
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from tests.changes.operations.stored_tables import StoredTable, data_file
-from tests.changes.tables import table
+from tests.changes.tables import BY_LEVEL, FIELDS, table
 
 
 def test_files_of_the_same_values_are_in_it_and_no_others() -> None:
@@ -74,3 +74,15 @@ def test_the_bounds_of_uuids_rule_out_nothing() -> None:
     for each in (low, high, UUID("0" * 32)):
         files = PartitionSet([DataFile("f", "PARQUET", 1, 1, {"key": each})])
         assert files.may_contain(manifest, base)
+
+
+def test_the_current_schema_serves_if_it_has_the_columns() -> None:
+    base = table(spec=BY_LEVEL)
+    assert schema_of_spec(base, base.spec) is base.schema
+
+
+def test_a_dropped_column_is_found_in_an_older_schema() -> None:
+    both = {"type": "struct", "schema-id": 0, "fields": FIELDS}
+    id_only = {"type": "struct", "schema-id": 1, "fields": FIELDS[:1]}
+    base = table(spec=BY_LEVEL, schemas=[both, id_only], current_schema_id=1, default_spec_id=0)
+    assert schema_of_spec(base, base.specs[0]).schema_id == 0
