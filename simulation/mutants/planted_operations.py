@@ -26,9 +26,9 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "overwrite-rows-that-nobody-read",
         "a serializable overwrite is refused if others added rows since it was planned",
-        f"{_OPERATIONS}/overwrite.py",
-        '        if self._isolation == "serializable":\n',
-        '        if self._isolation == "never":\n',
+        f"{_OPERATIONS}/conflicts.py",
+        '        if isolation == "serializable":\n',
+        '        if isolation == "never":\n',
         scenario="users",
     ),
     Mutant(

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
@@ -27,7 +27,7 @@ from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
 from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
 from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
-from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent
@@ -41,6 +41,10 @@ NO_NEW_DELETES: Final = "no-new-delete-files"
 NO_DELETES_FOR_FILES: Final = "no-new-deletes-for-files"
 NO_NEW_VECTORS: Final = "no-new-deletion-vectors"
 
+#: Isolation levels (Java: IsolationLevel). "serializable": rows that others added or deleted, which the operation might
+#: have read, conflict with it. "snapshot": only those that others deleted.
+Isolation = Literal["serializable", "snapshot"]
+
 #: Which operations' snapshots may add data files, remove some, add deletes, and write delete files of new or old ones.
 _ADD_DATA: Final = frozenset({"append", "overwrite"})
 _REMOVE_DATA: Final = frozenset({"overwrite", "replace", "delete"})
@@ -48,6 +52,12 @@ _ADD_DELETES: Final = frozenset({"overwrite", "delete"})
 _WRITE_DELETES: Final = frozenset({"overwrite", "delete", "replace"})
 #: How many files an error names.
 _NAMED_MAX: Final = 5
+
+
+def check_isolation(isolation: str) -> None:
+    """Raises InvalidInput for what is no isolation level."""
+    if isolation not in ("serializable", "snapshot"):
+        raise InvalidInput(f'isolation must be "serializable" or "snapshot", but is {isolation!r}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,15 @@ class Conflicts:
         others = tuple(each for each in found if each.snapshot_id not in self._new.earlier_ids)
         own = tuple(each for each in found if each.snapshot_id in self._new.earlier_ids)
         return Since(state, others, _start_number(state, at, found), own)
+
+    def no_changes(self, state: BranchState, scope: FileScope, isolation: Isolation, manifests: Manifests) -> None:
+        """Raises RequirementFailed if since the start a snapshot changed rows in the scope; with "snapshot" isolation
+        it may have added some."""
+        since = self.since_start(state)
+        if isolation == "serializable":
+            self.no_new_data(since, scope, manifests)
+        self.no_removed_data(since, scope, manifests)
+        self.no_new_deletes(since, scope, manifests)
 
     def no_new_data(self, since: Since, scope: FileScope, manifests: Manifests) -> None:
         """Raises RequirementFailed if a snapshot added a data file in the scope (Java: validateAddedDataFiles)."""

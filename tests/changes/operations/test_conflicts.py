@@ -9,9 +9,9 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.conflicts import Conflicts, Since
+from iceberg_hms.changes.operations.conflicts import Conflicts, Since, check_isolation
 from iceberg_hms.changes.operations.file_scope import MatchingRows, WholeTable
-from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -257,3 +257,10 @@ def test_version_1_has_no_delete_files() -> None:
     for check in (no_new_deletes, no_deletes_for_a):
         assert refused(stored, conflicts, check) is None
     assert refused(stored, conflicts, no_removed_data) is not None
+
+
+def test_other_levels_are_refused() -> None:
+    check_isolation("serializable")
+    check_isolation("snapshot")
+    with pytest.raises(InvalidInput, match=r"isolation must be .* but is 'none'"):
+        check_isolation("none")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.overwrite import Overwrite
-from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
+from iceberg_hms.changes.operations.overwrite import Overwrite, ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, LINEAGE_COLUMNS, ROW_ID
