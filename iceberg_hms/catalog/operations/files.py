@@ -13,8 +13,7 @@ from iceberg_hms.catalog.operations.new_files import (
 from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.conflicts import Isolation
-from iceberg_hms.changes.operations.delete_files import DeleteFiles
-from iceberg_hms.changes.operations.delete_rows import DeleteRows
+from iceberg_hms.changes.operations.delete import DeleteFiles, DeleteRows
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.overwrite import Overwrite, ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite

@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from iceberg_hms.changes.operations.delete_files import DeleteFiles
+from iceberg_hms.changes.operations.delete import DeleteFiles
 from iceberg_hms.changes.operations.overwrite import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from tests.changes.operations.stored_tables import StoredTable, data_file, moved_file, new_files, path_of
