@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.duplicate_files import DuplicateFiles
+from iceberg_hms.changes.operations.live_files import DuplicateFiles
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.row_lineage import refuse_values_of_new_rows
@@ -47,8 +47,7 @@ class Append(SnapshotOperation):
             refuse_values_of_new_rows(each, added.lineage(each))
         super().__init__(new)
         self._added = added
-        paths = [each.file_path for each in added.files]
-        self._duplicates = DuplicateFiles(added.known_keys if check_duplicates else frozenset(), paths, new.snapshot_id)
+        self._duplicates = DuplicateFiles(added if check_duplicates else None, new.snapshot_id)
         self._merge = ManifestMerge(new.snapshot_id)
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:

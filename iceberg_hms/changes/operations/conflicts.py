@@ -24,8 +24,8 @@ from typing import Final, Literal
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
+from iceberg_hms.changes.operations.live_files import OnceRead, listed_names, snapshots_of
 from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
-from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -50,8 +50,6 @@ _ADD_DATA: Final = frozenset({"append", "overwrite"})
 _REMOVE_DATA: Final = frozenset({"overwrite", "replace", "delete"})
 _ADD_DELETES: Final = frozenset({"overwrite", "delete"})
 _WRITE_DELETES: Final = frozenset({"overwrite", "delete", "replace"})
-#: How many files an error names.
-_NAMED_MAX: Final = 5
 
 
 def check_isolation(isolation: str) -> None:
@@ -168,7 +166,7 @@ class Conflicts:
                     f"replaces, with {entry.data_file.file_path}",
                     expected="no new deletes for the files",
                     found=entry.data_file.file_path,
-                    rests_on=frozenset() if entry.snapshot_id is None else frozenset({entry.snapshot_id}),
+                    rests_on=snapshots_of(entry),
                 )
 
     def no_new_vectors(self, since: Since, referenced: frozenset[str], scope: FileScope, manifests: Manifests) -> None:
@@ -262,11 +260,9 @@ def _refuse(name: str, did: str, found: Sequence[ManifestEntry], snapshot: Snaps
     if not found:
         return
     paths = [entry.data_file.file_path for entry in found]
-    more = [f"and {len(paths) - _NAMED_MAX} more"] if len(paths) > _NAMED_MAX else []
     raise RequirementFailed(
         name,
-        f"snapshot {snapshot.snapshot_id} {did} {', '.join([*paths[:_NAMED_MAX], *more])} in {scope} since the "
-        "operation was planned",
+        f"snapshot {snapshot.snapshot_id} {did} {listed_names(paths)} in {scope} since the operation was planned",
         expected="no such file",
         found=tuple(paths),
         rests_on=frozenset({snapshot.snapshot_id}),

@@ -12,6 +12,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex, applies_everywhere, referenced_data_file
+from iceberg_hms.changes.operations.live_files import snapshots_of
 from iceberg_hms.changes.operations.manifest_filter import (
     DeleteFileKey,
     FilteredManifests,
@@ -111,5 +112,5 @@ def _lost(data: ManifestEntry, lost: ManifestEntry) -> RequirementFailed:
         expected="new deletes for each data file that keeps rows which a replaced delete file may delete",
         found=path,
         next_step="add a delete file with its positions; if no row of it is deleted, name it in referenced_files",
-        rests_on=frozenset(id_ for id_ in (data.snapshot_id, lost.snapshot_id) if id_ is not None),
+        rests_on=snapshots_of(data, lost),
     )

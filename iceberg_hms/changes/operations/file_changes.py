@@ -9,9 +9,9 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.changes.operations.conflicts import Conflicts
-from iceberg_hms.changes.operations.duplicate_files import DuplicateFiles
 from iceberg_hms.changes.operations.file_metrics import file_metrics
 from iceberg_hms.changes.operations.file_scope import RowFilter
+from iceberg_hms.changes.operations.live_files import DuplicateFiles, listed_names
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
@@ -29,8 +29,6 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption that the branch has the files that an operation removes.
 FILES_EXIST: Final = "files-exist"
-#: How many files an error names.
-_NAMED_MAX: Final = 5
 
 
 def merged_content(
@@ -68,7 +66,6 @@ class FileChanges(SnapshotOperation):
 
     new: what the snapshot has from its caller. added, added_deletes: the files that it adds.
     filter_: what it removes. paths: the data files that it removes by name, in the caller's spelling.
-    check_duplicates: whether to refuse added files that are live in the branch.
     """
 
     def __init__(
@@ -79,9 +76,7 @@ class FileChanges(SnapshotOperation):
         added: NewDataFiles | None = None,
         added_deletes: NewDeleteFiles | None = None,
         paths: Sequence[str] = (),
-        check_duplicates: bool = True,
     ) -> None:
-        keys = frozenset() if added is None else added.known_keys
         super().__init__(new)
         self._filter = filter_
         self._added = added
@@ -89,8 +84,7 @@ class FileChanges(SnapshotOperation):
         self._paths = {file_key(path): path for path in paths}
         self._conflicts = Conflicts(new)
         self._merge = ManifestMerge(new.snapshot_id)
-        searched = [] if added is None else [each.file_path for each in added.files]
-        self._duplicates = DuplicateFiles(keys if check_duplicates else frozenset(), searched, new.snapshot_id)
+        self._duplicates = DuplicateFiles(added, new.snapshot_id)
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
         """Filter the branch's manifests before the operation is queued."""
@@ -180,7 +174,7 @@ class FileChanges(SnapshotOperation):
             paths = sorted(path for path, _ in filtered.missing_deletes)
             raise RequirementFailed(
                 FILES_EXIST,
-                f"{self._new.branch} does not have {len(paths)} of the delete files: {', '.join(paths[:_NAMED_MAX])}",
+                f"{self._new.branch} does not have {len(paths)} of the delete files: {listed_names(paths)}",
                 expected="live delete files",
                 found=tuple(paths),
             )
@@ -191,12 +185,10 @@ class FileChanges(SnapshotOperation):
         with contextlib.suppress(IcebergHmsError):
             remover = self._conflicts.remover_of(self._conflicts.since_start(state), keys[0], manifests)
         paths = [self._paths.get(key, key) for key in keys]
-        more = [f"and {len(paths) - _NAMED_MAX} more"] if len(paths) > _NAMED_MAX else []
         who = "" if remover is None else f"; snapshot {remover.snapshot_id} ({remover.operation}) removed {paths[0]}"
         raise RequirementFailed(
             FILES_EXIST,
-            f"{self._new.branch} does not have {len(paths)} of the files: "
-            f"{', '.join([*paths[:_NAMED_MAX], *more])}{who}",
+            f"{self._new.branch} does not have {len(paths)} of the files: {listed_names(paths)}{who}",
             expected="live data files",
             found=tuple(paths),
             rests_on=frozenset() if remover is None else frozenset({remover.snapshot_id}),

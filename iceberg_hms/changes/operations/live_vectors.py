@@ -8,9 +8,9 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
+from iceberg_hms.changes.operations.live_files import OnceRead, snapshots_of
 from iceberg_hms.changes.operations.manifest_filter import DeleteFileKey, delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
-from iceberg_hms.changes.operations.once_read import OnceRead
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import RequirementFailed
@@ -54,7 +54,7 @@ class LiveVectors:
                 expected="no deletion vector, or one that the new one replaces",
                 found=entry.data_file.file_path,
                 next_step="put its positions into the new vector, and name it as one that is replaced",
-                rests_on=frozenset() if entry.snapshot_id is None else frozenset({entry.snapshot_id}),
+                rests_on=snapshots_of(entry),
             )
 
     def _refuse_unmerged(
@@ -71,7 +71,7 @@ class LiveVectors:
                     expected="a deletion vector that replaces the position deletes before it",
                     found=old.data_file.file_path,
                     next_step="put its positions into the new vector, and name it as one that is replaced",
-                    rests_on=frozenset() if old.snapshot_id is None else frozenset({old.snapshot_id}),
+                    rests_on=snapshots_of(old),
                 )
 
     def _find(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:

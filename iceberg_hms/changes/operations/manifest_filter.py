@@ -19,7 +19,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.file_scope import RowFilter
-from iceberg_hms.changes.operations.once_read import OnceRead
+from iceberg_hms.changes.operations.live_files import OnceRead, snapshots_of
 from iceberg_hms.changes.partition_set import PartitionSet, schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -175,7 +175,7 @@ class ManifestFilter:
                 expected="files whose rows all match, or none of them",
                 found=data_file.file_path,
                 next_step="choose a filter along the partitions, or let an engine rewrite the file",
-                rests_on=frozenset() if entry.snapshot_id is None else frozenset({entry.snapshot_id}),
+                rests_on=snapshots_of(entry),
             )
 
         return removes

@@ -68,10 +68,8 @@ class NewDataFiles:
         own_keys: frozenset[str] = frozenset(),
     ) -> None:
         self.files = tuple(map(_with_order, data_files))
-        #: The keys of the files (`format.locations.file_key`).
-        self.keys = _check_files(self.files, specs)
-        #: Under which the table may have them already.
-        self.known_keys = self.keys | own_keys
+        #: The keys (`format.locations.file_key`) under which the table may have the files already.
+        self.known_keys = _check_files(self.files, specs) | own_keys
         self._snapshot_id = snapshot_id
         self._schema_id = schema_id
         self._schema = schema

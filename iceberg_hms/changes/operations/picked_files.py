@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.live_files import LiveFiles
+from iceberg_hms.changes.operations.live_files import LiveFiles, snapshots_of
 from iceberg_hms.changes.operations.ref_change import commits_since, is_ancestor
 from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import RequirementFailed
@@ -120,7 +120,7 @@ def refuse_live(files: PickedFiles, kept: Sequence[ManifestFile], manifests: Man
             expected="none of the files",
             found=tuple(each.data_file.file_path for each in found),
             next_step="refresh the table and look; delete none of these files, the table reads them",
-            rests_on=frozenset(each.snapshot_id for each in found if each.snapshot_id is not None),
+            rests_on=snapshots_of(*found),
         )
 
 
