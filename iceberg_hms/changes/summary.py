@@ -1,4 +1,4 @@
-"""A snapshot's summary: what was added, and running totals (spec: Appendix F, as Java's SnapshotSummary computes them).
+"""A snapshot's summary: what was added and removed, and running totals (spec: Appendix F; Java: SnapshotSummary).
 
 All values are strings. Zero counts are left out, and so are totals that the parent lacks: a wrong total is worse than
 none.
@@ -6,13 +6,14 @@ none.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from iceberg_hms.changes.partition_set import partition_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.json_fields import MAX_LONG, MIN_LONG, is_integer
-from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 
 #: The key of a whole job: a rerun with the same key adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
@@ -49,6 +50,25 @@ _TOTALS: Mapping[str, tuple[str, str]] = {
     "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
     "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
 }
+#: (content of a file, whether it is a deletion vector) -> the metrics of its rows, and those that count files.
+_ADDED: Mapping[tuple[int, bool], tuple[str, ...]] = {
+    (FileContent.DATA, False): ("added-records", "added-data-files"),
+    (FileContent.POSITION_DELETES, False): (
+        "added-position-deletes",
+        "added-delete-files",
+        "added-position-delete-files",
+    ),
+    (FileContent.POSITION_DELETES, True): ("added-position-deletes", "added-delete-files", "added-dvs"),
+    (FileContent.EQUALITY_DELETES, False): (
+        "added-equality-deletes",
+        "added-delete-files",
+        "added-equality-delete-files",
+    ),
+}
+_REMOVED: Mapping[tuple[int, bool], tuple[str, ...]] = {
+    **{kind: tuple(name.replace("added", "removed") for name in names) for kind, names in _ADDED.items()},
+    (FileContent.DATA, False): ("deleted-records", "deleted-data-files"),
+}
 _EMPTY_TABLE: Mapping[str, str] = dict.fromkeys(_TOTALS, "0")
 
 #: The names of the running totals.
@@ -63,47 +83,38 @@ METRICS: frozenset[str] = frozenset(
         "manifests-replaced",
         "entries-processed",
         "deleted-duplicate-files",
-        "added-equality-delete-files",
-        "removed-equality-delete-files",
-        "added-position-delete-files",
-        "removed-position-delete-files",
-        "added-dvs",
-        "removed-dvs",
     }
     | set(_TOTALS)
     | {name for pair in _TOTALS.values() for name in pair}
+    | {name for kinds in (_ADDED, _REMOVED) for names in kinds.values() for name in names}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AddedFiles:
-    """What data files add to a table. partitions: how many partitions they are in; 1 for an unpartitioned table."""
-
-    files: int
-    records: int
-    size_in_bytes: int
-    partitions: int
-
-    @classmethod
-    def of(cls, data_files: Iterable[DataFile]) -> AddedFiles:
-        files = records = size = 0
-        partitions = set()
-        for data_file in data_files:
-            files += 1
-            records += data_file.record_count
-            size += data_file.file_size_in_bytes
-            partitions.add(tuple(sorted(data_file.partition.items(), key=lambda item: item[0])))
-        return cls(files, records, size, len(partitions))
-
-    def to_summary(self) -> dict[str, str]:
-        counts = {
-            "added-data-files": self.files,
-            "added-records": self.records,
-            "added-files-size": self.size_in_bytes,
-        }
-        summary = {name: str(count) for name, count in counts.items() if count > 0}
-        summary["changed-partition-count"] = str(self.partitions)
-        return summary
+def file_metrics(added: Iterable[DataFile], removed: Iterable[DataFile] = (), *, duplicates: int = 0) -> dict[str, str]:
+    """What a snapshot adds and removes: data files and delete files. duplicates: how often a removed file was listed
+    again. The number of changed partitions is there even if it is zero, as in Java."""
+    counts: Counter[str] = Counter()
+    partitions = set()
+    for files, names, size_name in ((added, _ADDED, "added-files-size"), (removed, _REMOVED, "removed-files-size")):
+        # How many files and rows there are of each kind: most commits have many files of one kind.
+        tallies: defaultdict[tuple[int, bool], list[int]] = defaultdict(lambda: [0, 0])
+        for each in files:
+            is_vector = each.content != FileContent.DATA and each.is_deletion_vector
+            tally = tallies[each.content, is_vector]
+            tally[0] += 1
+            tally[1] += each.record_count
+            # A deletion vector is a part of its file.
+            size = each.content_size_in_bytes if is_vector else None
+            counts[size_name] += each.file_size_in_bytes if size is None else size
+            # Java counts the paths of partitions: one of two specs with the same fields is one.
+            partitions.add(partition_key(each)[1])
+        for kind, (number, rows) in tallies.items():
+            rows_name, *number_names = names[kind]
+            counts[rows_name] += rows
+            counts.update(dict.fromkeys(number_names, number))
+    counts["deleted-duplicate-files"] = duplicates
+    summary = {name: str(count) for name, count in counts.items() if count > 0}
+    return {**summary, "changed-partition-count": str(len(partitions))}
 
 
 def manifest_counts(*, created: int, kept: int, replaced: int = 0) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
 from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -82,7 +81,7 @@ def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, .
         Counter(row for path in files.elements() if path not in masked for row in storage.rows(path)),
         frozenset(row for path in masked for row in storage.rows(path)),
         frozenset(row for path in masked | removed for row in storage.rows(path)),
-        Counter(each.referenced_data_file or "" for each in live if is_deletion_vector(each)),
+        Counter(each.referenced_data_file or "" for each in live if each.is_deletion_vector),
         frozenset(each.sequence_number for each in manifests if each.added_snapshot_id == snapshot.snapshot_id),
         tuple(row_ids),
     )

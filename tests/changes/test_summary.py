@@ -6,33 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, AddedFiles, check_custom, manifest_counts, totals, with_wap_id
+from iceberg_hms.changes.summary import (
+    IDEMPOTENCY_KEY,
+    check_custom,
+    file_metrics,
+    manifest_counts,
+    totals,
+    with_wap_id,
+)
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
-
-
-def data_file(name: str, level: str | None = None, records: int = 10, size: int = 100) -> DataFile:
-    partition = {} if level is None else {"level": level}
-    return DataFile(f"file:/data/{name}", "PARQUET", records, size, partition)
-
-
-def test_added_files_and_rows_are_counted() -> None:
-    files = [data_file("a", "info"), data_file("b", "warn", records=5, size=50), data_file("c", "info")]
-    assert AddedFiles.of(files).to_summary() == {
-        "added-data-files": "3",
-        "added-records": "25",
-        "added-files-size": "250",
-        "changed-partition-count": "2",
-    }
-
-
-def test_an_unpartitioned_table_counts_as_one_partition() -> None:
-    assert AddedFiles.of([data_file("a"), data_file("b")]).partitions == 1
-
-
-def test_zero_is_left_out_as_in_java() -> None:
-    assert AddedFiles.of([]).to_summary() == {"changed-partition-count": "0"}
-    assert "added-records" not in AddedFiles.of([data_file("a", records=0)]).to_summary()
+from tests.changes.operations.stored_tables import data_file, deletion_vector, equality_deletes, position_deletes
 
 
 def test_totals_of_an_empty_table_start_at_zero() -> None:
@@ -61,7 +45,7 @@ def test_a_total_below_zero_is_left_out() -> None:
 def test_totals_add_up(added: list[tuple[int, int]]) -> None:
     summary: dict[str, str] | None = None
     for number, (records, size) in enumerate(added):
-        changes = AddedFiles.of([data_file(str(number), records=records, size=size)]).to_summary()
+        changes = file_metrics([DataFile(f"file:/data/{number}", "PARQUET", records, size)])
         summary = changes | totals(summary, changes)
     if summary is not None:
         assert int(summary["total-records"]) == sum(records for records, _ in added)
@@ -112,3 +96,56 @@ def test_a_snapshot_is_staged_under_one_id() -> None:
         with_wap_id({}, " ")
     with pytest.raises(InvalidInput, match="staged under one WAP id"):
         with_wap_id({"wap.id": "other"}, "w")
+
+
+def test_every_kind_of_file_has_its_own_counts() -> None:
+    added = [
+        data_file("a", "info", 7),
+        data_file("b", "warn", 5),
+        position_deletes("p", "info", 2),
+        deletion_vector("a", "info", records=4),
+        equality_deletes("e", "error", 3),
+    ]
+    assert file_metrics(added, []) == {
+        "added-data-files": "2",
+        "added-delete-files": "3",
+        "added-dvs": "1",
+        "added-equality-delete-files": "1",
+        "added-equality-deletes": "3",
+        "added-files-size": str(70 + 50 + 20 + 40 + 30),
+        "added-position-delete-files": "1",
+        "added-position-deletes": "6",
+        "added-records": "12",
+        "changed-partition-count": "3",
+    }
+    removed = file_metrics([], added, duplicates=2)
+    assert removed == {
+        "deleted-data-files": "2",
+        "deleted-duplicate-files": "2",
+        "deleted-records": "12",
+        "removed-delete-files": "3",
+        "removed-dvs": "1",
+        "removed-equality-delete-files": "1",
+        "removed-equality-deletes": "3",
+        "removed-files-size": "210",
+        "removed-position-delete-files": "1",
+        "removed-position-deletes": "6",
+        "changed-partition-count": "3",
+    }
+
+
+def test_zeros_are_left_out_but_for_the_partitions() -> None:
+    assert file_metrics([], []) == {"changed-partition-count": "0"}
+    assert file_metrics([data_file("a", records=0)], []) == {
+        "added-data-files": "1",
+        "changed-partition-count": "1",
+    }
+
+
+def test_an_unpartitioned_table_counts_as_one_partition() -> None:
+    assert file_metrics([data_file("a"), data_file("b")])["changed-partition-count"] == "1"
+
+
+def test_a_partition_that_loses_and_gains_files_counts_once() -> None:
+    found = file_metrics([data_file("a", "info")], [data_file("b", "info", spec_id=3)])
+    assert found["changed-partition-count"] == "1"

@@ -65,7 +65,7 @@ class Append(SnapshotOperation):
         return SnapshotContent(
             operation=summaries.APPEND,
             manifests=merged.manifests,
-            metrics=self._added.metrics(),
+            metrics=summaries.file_metrics(self._added.files),
             kept=merged.kept,
             replaced=merged.replaced,
             written=merged.written,

@@ -20,7 +20,6 @@ from typing import Final
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, StagedChange
 from iceberg_hms.changes.operations.file_changes import merged_content
-from iceberg_hms.changes.operations.file_metrics import file_metrics
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
@@ -118,7 +117,7 @@ class CherryPick(SnapshotOperation):
         filtered = self._filtered(state, own, manifests)
         refuse_gone(files, filtered.missing)
         removed = [each.data_file for each in filtered.removed]
-        metrics = {**_carried(picked), **file_metrics(added.files, removed, duplicates=filtered.duplicates)}
+        metrics = {**_carried(picked), **summaries.file_metrics(added.files, removed, duplicates=filtered.duplicates)}
         operation = str(picked.operation)
         return merged_content(self._merge, base, own, filtered, manifests, operation=operation, metrics=metrics)
 

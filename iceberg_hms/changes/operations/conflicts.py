@@ -25,7 +25,6 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
 from iceberg_hms.changes.operations.live_files import OnceRead, listed_names, snapshots_of
-from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -176,7 +175,7 @@ class Conflicts:
             found = [
                 each
                 for each in self._own(_ADDED_DELETES, snapshot, since, scope, manifests)
-                if is_deletion_vector(each.data_file)
+                if each.data_file.is_deletion_vector
                 and file_key(each.data_file.referenced_data_file or "/") in referenced
             ]
             if found:

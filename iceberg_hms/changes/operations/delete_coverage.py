@@ -17,7 +17,6 @@ from iceberg_hms.changes.operations.manifest_filter import (
     DeleteFileKey,
     FilteredManifests,
     delete_file_key,
-    is_deletion_vector,
 )
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.changes.partition_set import PartitionSet
@@ -69,14 +68,14 @@ class DeleteCoverage:
     def _kept_vectors(self, gone: Sequence[ManifestEntry], state: BranchState, manifests: Manifests) -> frozenset[str]:
         """The data files whose deletion vectors stay: each has the positions of all older delete files (spec: Deletion
         Vectors)."""
-        if all(is_deletion_vector(each.data_file) for each in gone) or state.metadata.format_version < 3:
+        if all(each.data_file.is_deletion_vector for each in gone) or state.metadata.format_version < 3:
             return frozenset()
         deletes = [each for each in state.manifests if each.content == ManifestContent.DELETES]
         kept = manifests.entries(
             deletes,
             lambda each: (
                 each.is_live
-                and is_deletion_vector(each.data_file)
+                and each.data_file.is_deletion_vector
                 and delete_file_key(each.data_file) not in self._replaced
             ),
         )

@@ -9,7 +9,6 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.changes.operations.conflicts import Conflicts
-from iceberg_hms.changes.operations.file_metrics import file_metrics
 from iceberg_hms.changes.operations.file_scope import RowFilter
 from iceberg_hms.changes.operations.live_files import DuplicateFiles, listed_names
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
@@ -22,6 +21,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
+from iceberg_hms.changes.summary import file_metrics
 from iceberg_hms.errors import IcebergHmsError, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest_list import ManifestFile

@@ -9,7 +9,7 @@ from typing import Final
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex, referenced_data_file
 from iceberg_hms.changes.operations.live_files import OnceRead, snapshots_of
-from iceberg_hms.changes.operations.manifest_filter import DeleteFileKey, delete_file_key, is_deletion_vector
+from iceberg_hms.changes.operations.manifest_filter import DeleteFileKey, delete_file_key
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.changes.partition_set import PartitionSet
@@ -31,7 +31,7 @@ class LiveVectors:
 
     def __init__(self, deletes: NewDeleteFiles, replaced: frozenset[DeleteFileKey]) -> None:
         self._keys = deletes.vector_keys
-        self._partitions = PartitionSet(each for each in deletes.files if is_deletion_vector(each))
+        self._partitions = PartitionSet(each for each in deletes.files if each.is_deletion_vector)
         self._replaced = replaced
         self._once: OnceRead[ManifestFile, Sequence[ManifestEntry]] = OnceRead(())
 
@@ -45,7 +45,7 @@ class LiveVectors:
         kept = [each for each in self._find(state, manifests) if delete_file_key(each.data_file) not in self._replaced]
         self._refuse_unmerged(kept, data, state)
         for entry in kept:
-            if not is_deletion_vector(entry.data_file):
+            if not entry.data_file.is_deletion_vector:
                 continue
             path = entry.data_file.referenced_data_file
             raise RequirementFailed(
@@ -60,7 +60,7 @@ class LiveVectors:
     def _refuse_unmerged(
         self, kept: Sequence[ManifestEntry], data: Mapping[str, ManifestEntry], state: BranchState
     ) -> None:
-        positions = DeleteIndex([each for each in kept if not is_deletion_vector(each.data_file)], state.metadata)
+        positions = DeleteIndex([each for each in kept if not each.data_file.is_deletion_vector], state.metadata)
         for entry in (data[key] for key in sorted(self._keys & data.keys())):
             for old in positions.applying_to(entry.data_file, entry.sequence_number or 0):
                 path = entry.data_file.file_path

@@ -38,11 +38,6 @@ def delete_file_key(delete_file: DataFile) -> DeleteFileKey:
     return file_key(delete_file.file_path), delete_file.content_offset
 
 
-def is_deletion_vector(data_file: DataFile) -> bool:
-    """Whether a file is a deletion vector: they alone are in Puffin files (spec: Deletion Vectors)."""
-    return data_file.content == FileContent.POSITION_DELETES and data_file.file_format.upper() == "PUFFIN"
-
-
 @dataclass(frozen=True, slots=True)
 class FilteredManifests:
     """A branch's manifests without what an operation removes.
@@ -85,7 +80,7 @@ class _Dangling:
         if 0 < (entry.sequence_number or 0) < self.oldest:
             return True
         referenced = entry.data_file.referenced_data_file
-        return referenced is not None and is_deletion_vector(entry.data_file) and file_key(referenced) in self.removed
+        return referenced is not None and entry.data_file.is_deletion_vector and file_key(referenced) in self.removed
 
 
 class ManifestFilter:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes import evolution, updates
-from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.changes.operations.file_bounds import check_bounds
 from iceberg_hms.changes.operations.row_lineage import refuse_unassigned_values
@@ -76,7 +75,7 @@ class NewDataFiles:
         self._specs = specs
         self._name_mapping = name_mapping
         self._sequence_number = sequence_number
-        self._lineage = lineage or {}
+        self._lineage = dict(lineage or {})
         self._written: dict[int, tuple[ManifestFile, ...]] = {}
         self._values_checked = False
 
@@ -110,12 +109,10 @@ class NewDataFiles:
 
     def lineage(self, data_file: DataFile) -> RowLineage:
         """The metadata columns of row lineage that one of the files carries, as far as it is known."""
-        known = self._lineage.get(data_file.file_path)
-        return stated_lineage(data_file) if known is None else known
-
-    def metrics(self) -> dict[str, str]:
-        """What the files add, for the snapshot's summary."""
-        return summaries.AddedFiles.of(self.files).to_summary()
+        found = self._lineage.get(data_file.file_path)
+        if found is None:
+            found = self._lineage[data_file.file_path] = stated_lineage(data_file)
+        return found
 
     def name_mapping_update(self, base: TableMetadata) -> list[Update]:
         """The update that makes the files' name mapping the table's, if the table has none."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
-from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
+from iceberg_hms.changes.operations.manifest_filter import delete_file_key
 from iceberg_hms.changes.operations.new_data_files import check_record
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key, schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
@@ -70,7 +70,7 @@ class NewDeleteFiles:
         if self.files and version == 1:
             raise InvalidInput("Format version 1 has no delete files", next_step="upgrade the table to version 2 or 3")
         for each in self.files:
-            if each.content == FileContent.POSITION_DELETES and is_deletion_vector(each) != (version > 2):
+            if each.content == FileContent.POSITION_DELETES and each.is_deletion_vector != (version > 2):
                 needed = "deletion vectors" if version > 2 else "position delete files, not deletion vectors"
                 raise InvalidInput(f"Format version {version} takes {needed} for positions: {each.file_path}")
             spec = base.spec_by_id(each.spec_id)
@@ -94,7 +94,7 @@ class NewDeleteFiles:
             entry = live.get(file_key(path))
             if entry is None or entry.data_file.file_path == path:
                 continue
-            if not is_deletion_vector(each):
+            if not each.is_deletion_vector:
                 raise InvalidInput(
                     f"{each.file_path} has positions of {path}, which the table spells {entry.data_file.file_path}: no "
                     "reader would apply them",
@@ -148,7 +148,7 @@ def _check_files(delete_files: Sequence[DataFile]) -> frozenset[str]:
         check_record(each)
         if each.content == FileContent.EQUALITY_DELETES and not each.equality_ids:
             raise InvalidInput(f"{each.file_path} has equality deletes and names no column")
-        if is_deletion_vector(each):
+        if each.is_deletion_vector:
             _check_vector(each, referenced)
         key = delete_file_key(each)
         if key in seen:

@@ -230,7 +230,7 @@ class StartBranch(SnapshotOperation):
         return StagedChange([*staged.updates, self._made_at(self.snapshot_id)], staged.files)
 
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:  # noqa: ARG002 - no file
-        return SnapshotContent(summaries.APPEND, (), summaries.AddedFiles.of(()).to_summary(), kept=0)
+        return SnapshotContent(summaries.APPEND, (), summaries.file_metrics(()), kept=0)
 
     def _made_at(self, snapshot_id: int) -> Update:
         return set_ref(self._new.branch, self._retention.over(Ref(snapshot_id)))

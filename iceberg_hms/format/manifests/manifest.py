@@ -74,6 +74,11 @@ class DataFile:
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
 
+    @property
+    def is_deletion_vector(self) -> bool:
+        """Only deletion vectors are in Puffin files (spec: Deletion Vectors)."""
+        return self.content == FileContent.POSITION_DELETES and self.file_format.upper() == "PUFFIN"
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
