@@ -17,6 +17,7 @@ from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, 
 from iceberg_hms.changes.job import Job
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -53,10 +54,16 @@ class NewSnapshot:
     start_id: int | None = None
     earlier_ids: frozenset[int] = frozenset()
 
+    @cached_property
+    def own_summary(self) -> Mapping[str, str]:
+        """The summary's properties that are the same on any base. Raises InvalidInput as `summary.check_custom`."""
+        job = {} if self.job is None else {summaries.JOB: self.job.digest}
+        return {**summaries.check_custom(self.summary, self.idempotency_key), **job}
+
     @property
     def key(self) -> str | None:
         """The idempotency key, wherever the caller named it. Raises InvalidInput as `summary.check_custom`."""
-        return summaries.check_custom(self.summary, self.idempotency_key).get(summaries.IDEMPOTENCY_KEY)
+        return self.own_summary.get(summaries.IDEMPOTENCY_KEY)
 
     def of_job(self, operation: str, **does: Any) -> Self:
         """The same for the job that an operation does; without a key nothing asks for it. does: see `Job.of`."""
@@ -128,9 +135,6 @@ class SnapshotOperation(ABC):
 
     def __init__(self, new: NewSnapshot) -> None:
         self._new = new
-        self._summary = summaries.check_custom(new.summary, new.idempotency_key)
-        if new.job is not None:
-            self._summary[summaries.JOB] = new.job.digest
         self._identity = new.identity
 
     @property
@@ -225,7 +229,7 @@ class SnapshotOperation(ABC):
         raw["timestamp-ms"] = max(self._new.now_ms(), state.metadata.last_updated_ms)
         raw["summary"] = {
             summaries.OPERATION: content.operation,
-            **self._summary,
+            **self._new.own_summary,
             **content.metrics,
             **summaries.manifest_counts(created=created, kept=content.kept, replaced=content.replaced),
             **summaries.totals(None if parent is None else parent.summary, content.metrics),
