@@ -33,7 +33,6 @@ TOPICS = ("security/", "outcomes/", "random_operations/")
 #: Modules that hold interfaces and plain records alone: the contract suites of iceberg_hms.testing are their tests.
 INTERFACES = {
     "catalog/services.py",
-    "changes/change.py",
     "coordinator/ports.py",
     "coordinator/hive_ports.py",
     "coordinator/view_ports.py",

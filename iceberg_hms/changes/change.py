@@ -10,12 +10,14 @@ append's own manifests).
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from iceberg_hms.changes.job import Job
-from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -42,6 +44,42 @@ class ClientBase:
     parent_id: int | None = None
     sequence_number: int | None = None
     timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What makes two runs one job besides their idempotency key: all that they do to the table. A snapshot keeps the
+    digest beside the key: if a second job came under the key of the first, reporting the first one's success would
+    silently lose what the second one does.
+
+    added: the data files that the job adds, as keys of `format.locations.file_key`. digest: of all that it does, the
+    same in each process and release."""
+
+    added: frozenset[str]
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        operation: str,
+        *,
+        added: Iterable[str | DataFile] = (),
+        removed: Iterable[str | DataFile] = (),
+        added_deletes: Iterable[DataFile] = (),
+        removed_deletes: Iterable[DataFile] = (),
+        scope: str | None = None,
+    ) -> Self:
+        """The job of one operation.
+
+        operation: its name in the Python API. added, removed: data files, under any spelling and in any order.
+        added_deletes, removed_deletes: delete files, likewise; each deletion vector is one. scope: what it is limited
+        to, as text: the filter of the rows that go, say. What an operation only assumes, such as its isolation, makes
+        it no other job."""
+        keys = frozenset(_key(each) for each in added)
+        data = [sorted(keys), sorted(map(_key, removed))]
+        deletes = [sorted(map(_delete_key, each)) for each in (added_deletes, removed_deletes)]
+        parts = [operation, scope, data, deletes]
+        return cls(keys, hashlib.sha256(json.dumps(parts).encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -172,3 +210,12 @@ class Change(Protocol):
         """The updates that apply the change to this base. Raises RequirementFailed, InvalidInput, StorageError;
         CommitStateUnknown if files of the change are already in the table."""
         ...
+
+
+def _key(file: str | DataFile) -> str:
+    return file_key(file if isinstance(file, str) else file.file_path)
+
+
+def _delete_key(delete_file: DataFile) -> tuple[str, int]:
+    offset = delete_file.content_offset
+    return _key(delete_file), -1 if offset is None else offset

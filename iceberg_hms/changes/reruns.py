@@ -1,4 +1,4 @@
-"""Reruns: a job that runs again under its idempotency key must be the same job (`changes.job`).
+"""Reruns: a job that runs again under its idempotency key must be the same job (`changes.change.Job`).
 
 A digest in the snapshot's summary tells. Snapshots of older releases, and those that came as updates, have none: of
 these only the data files that they added are compared, which their own manifests list whatever was compacted or

@@ -18,7 +18,7 @@ from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 #: The key of a whole job: a rerun with the same key adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
 
-#: The digest of what is done under the key (`changes.job`).
+#: The digest of what is done under the key (`changes.change.Job`).
 JOB = "iceberg-hms.job"
 
 #: Who made the snapshot, as the REST server knows its callers.

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.changes.job import Job
+from iceberg_hms.changes.change import ChangeIdentity, Job
 from iceberg_hms.changes.reruns import refuse_another_job
 from iceberg_hms.changes.summary import JOB, check_custom
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Self
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
-from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
-from iceberg_hms.changes.job import Job
+from iceberg_hms.changes.change import ChangeIdentity, Job, Manifests, StagedChange, Update
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.cached_property import cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iceberg_hms.changes.job import Job
+from iceberg_hms.changes.change import Job
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 
 A, B = "file:/data/a.parquet", "file:/data/b.parquet"
