@@ -1,4 +1,5 @@
-"""Whether data files that were written with one schema of a table can be read with another one.
+"""Whether data files that were written with one schema of a table can be read with another one, and to which types a
+column may be promoted.
 
 Readers find a column by its field id (spec: Column Projection), so the question is whether each id keeps its meaning.
 Schema evolution keeps it (spec: Schema Evolution). CREATE OR REPLACE does not: it gives a new column the id of the old
@@ -8,10 +9,12 @@ column of that name, whatever their types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import (
@@ -33,6 +36,10 @@ _PROMOTIONS = frozenset(
         (types.DATE, types.TIMESTAMP_NS),
     }
 )
+#: Promotions from these types exist since format version 3.
+_SINCE_V3: Final = ("date", "unknown")
+#: Transforms whose values of a date and of its midnight are equal.
+_SAME_OF_MIDNIGHT: Final = frozenset({"year", "month", "day", "void"})
 
 
 def incompatible_columns(written: Schema, current: Schema) -> list[str]:
@@ -135,6 +142,50 @@ def is_promotion_allowed(old: Type, new: Type) -> bool:
             return (old.key_id, old.value_id) == (new.key_id, new.value_id)
         case _:
             return old == types.UNKNOWN
+
+
+def check_promotion(base: TableMetadata, name: str, field: NestedField, new: Type) -> None:
+    """Raises InvalidInput unless the column `field` may become `new`: the specification has the promotion, the table's
+    format version too, and each partition field of the column keeps its values.
+
+    Java has no promotion of the types date and unknown yet (TypeUtil.isPromotionAllowed); the specification has.
+    """
+    old = field.type
+    if old == new:
+        return
+    what = f"Cannot change column type: {name}: {old} -> {new}"
+    if not is_promotion_allowed(old, new) or (
+        not isinstance(old, PrimitiveType) and not isinstance(new, PrimitiveType)
+    ):
+        raise InvalidInput(what, next_step=_advice(old, new))
+    if isinstance(old, PrimitiveType) and old.kind in _SINCE_V3 and base.format_version < 3:
+        raise InvalidInput(
+            f"{what}: this promotion needs format version 3, the table has {base.format_version}",
+            next_step="upgrade the table with upgrade_format_version(3)",
+        )
+    if old != types.DATE:
+        return
+    for spec in base.specs:
+        for each in spec.fields:
+            if field.id in (each.source_id, *each.more_source_ids) and str(each.transform) not in _SAME_OF_MIDNIGHT:
+                raise InvalidInput(
+                    f"{what}: the values of partition field {each.name} ({each.transform}) of spec {spec.spec_id} "
+                    "would change",
+                    next_step="add a column of the new type instead",
+                )
+
+
+def promoted_default(old: Type, new: Type, default: Any) -> Any:
+    """The JSON form of a default value once its column is promoted."""
+    if default is not None and old == types.DATE and new != types.DATE:
+        return f"{default}T00:00:00"
+    return default
+
+
+def _advice(old: Type, new: Type) -> str:
+    if isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType):
+        return "int may become long, float double, a decimal one of more digits and equal scale; add a column otherwise"
+    return "add, delete or update the fields inside of the column by their own paths"
 
 
 def _ids(mapping: str) -> dict[tuple[str, ...], int]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from iceberg_hms.catalog.operations.builders import SchemaBuilder, SortOrderBuilder, SpecBuilder
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
-from iceberg_hms.changes.operations.format_version import UpgradeFormatVersion
-from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation
+from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation, UpgradeFormatVersion
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.changes.operations.sort_order import ReplaceSortOrder, SortOrderDraft
 from iceberg_hms.changes.operations.spec_draft import SpecDraft

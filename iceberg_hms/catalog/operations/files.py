@@ -14,11 +14,11 @@ from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.conflicts import Isolation
 from iceberg_hms.changes.operations.delete import DeleteFiles, DeleteRows
+from iceberg_hms.changes.operations.file_scope import Where
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.overwrite import Overwrite, ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.changes.operations.row_delta import RowDelta
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import Expression, as_expression
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -48,8 +48,8 @@ class FileOperations(NewFileOperations[Result]):
         branch: the branch to add them to; created from main if it does not exist. No other operation creates one.
         summary: further properties of the snapshot.
         idempotency_key: a job's own key; a rerun with the same key finds its first commit and changes nothing. A job is
-        what the operation does: its files, added and removed, data and deletes, and its filter (`changes.job`). The key
-        of another job, whose snapshot is in the branch's history, is refused.
+        what the operation does: its files, added and removed, data and deletes, and its filter. The key of another job,
+        whose snapshot is in the branch's history, is refused.
         on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.operations.file_changes import FileChanges
-from iceberg_hms.changes.operations.file_scope import RowFilter
+from iceberg_hms.changes.operations.file_scope import RowFilter, Where
 from iceberg_hms.changes.operations.manifest_filter import ManifestFilter
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from iceberg_hms.changes import evolution, updates
 from iceberg_hms.changes.change import Manifests, Update
-from iceberg_hms.changes.operations.file_bounds import check_bounds
 from iceberg_hms.changes.operations.row_lineage import refuse_unassigned_values
 from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.lineage_columns import RowLineage, stated_lineage
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
-from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
+from iceberg_hms.format.schema.transforms import Bucket, UnknownTransform, Void
+from iceberg_hms.format.schema.types import PrimitiveType
+from iceberg_hms.format.schema.values import kind_of
 
 #: `RequirementFailed.name` of the assumptions that the table can still read files of the schema, the partition spec and
 #: the name mapping that they were written with.
@@ -33,6 +36,10 @@ FILES_NAME_MAPPING = "files-name-mapping"
 #: The formats of data files and delete files (spec: data_file, file_format), and that of deletion vectors.
 _FORMATS: Final = ("PARQUET", "ORC", "AVRO")
 _VECTOR_FORMAT: Final = "PUFFIN"
+#: Types whose bounds writers cut (Java: write.metadata.metrics.default, truncate(16)): the rows may all have one value
+#: even if the bounds differ.
+_CUT: Final = frozenset({"string", "binary", "fixed"})
+_NEXT: Final = "give the bounds that its writer counted, or none"
 
 
 class NewDataFiles:
@@ -216,3 +223,52 @@ def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSp
             raise InvalidInput(f"Cannot append a file twice: {path}")
         seen.add(key)
     return frozenset(seen)
+
+
+def check_bounds(data_file: DataFile, schema: Schema, spec: PartitionSpec) -> None:
+    """Raises InvalidInput for bounds of a column that no value is within, and for bounds of the source column of a
+    partition field by which some row is in another partition than the file's, which has a value for each field: readers
+    leave a file out where its bounds or its partition rule out every row, so its rows would be lost silently."""
+    lower, upper = data_file.lower_bounds or {}, data_file.upper_bounds or {}
+    for id_ in lower.keys() & upper.keys():
+        of = _type(schema, id_)
+        if of is None:
+            continue
+        least, greatest = bound_value(of, lower[id_]), bound_value(of, upper[id_])
+        if least is not None and greatest is not None and least > greatest:
+            raise InvalidInput(
+                f"{data_file.file_path} has bounds of {schema.name_of(id_)} that no value is within: {least!r} to "
+                f"{greatest!r}",
+                next_step=_NEXT,
+            )
+    for field in spec.fields:
+        of = _type(schema, field.source_id)
+        if of is None or isinstance(field.transform, UnknownTransform | Void):
+            continue
+        least, greatest = bound_value(of, lower.get(field.source_id)), bound_value(of, upper.get(field.source_id))
+        if not _may_be_in(data_file.partition[field.name], field, of, least, greatest):
+            raise InvalidInput(
+                f"{data_file.file_path} is in partition {field.name}={data_file.partition[field.name]!r}, and its "
+                f"bounds of {schema.name_of(field.source_id)} are {least!r} to {greatest!r}",
+                next_step=f"write one file for each partition, with its partition's value; or {_NEXT}",
+            )
+
+
+def _may_be_in(value: Any, field: PartitionField, of: PrimitiveType, least: Any, greatest: Any) -> bool:
+    """Whether all rows between two bounds, of which each may be unknown, may have a partition value."""
+    if least is None and greatest is None:
+        return True
+    if value is None:
+        # A bound is of a row that has a value.
+        return False
+    if isinstance(field.transform, Bucket):
+        return least != greatest or bool(field.transform.apply(least, of) == value)
+    lowest, highest = field.transform.apply(least, of), field.transform.apply(greatest, of)
+    if kind_of(of) in _CUT:
+        return (lowest is None or lowest <= value) and (highest is None or value <= highest)
+    return lowest in (None, value) and highest in (None, value)
+
+
+def _type(schema: Schema, id_: int) -> PrimitiveType | None:
+    field = schema.field(id_)
+    return field.type if field is not None and isinstance(field.type, PrimitiveType) else None

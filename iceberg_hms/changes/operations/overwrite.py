@@ -7,11 +7,10 @@ from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.conflicts import Isolation, check_isolation
 from iceberg_hms.changes.operations.file_changes import FileChanges
-from iceberg_hms.changes.operations.file_scope import EveryRow, FileScope, Partitions, RowFilter, WholeTable
+from iceberg_hms.changes.operations.file_scope import EveryRow, FileScope, Partitions, RowFilter, Where, WholeTable
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

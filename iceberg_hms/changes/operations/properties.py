@@ -1,4 +1,4 @@
-"""Setting and removing table properties, and the table's location, as changes."""
+"""Setting and removing table properties, setting the table's location, and upgrading its format version, as changes."""
 
 from __future__ import annotations
 
@@ -71,6 +71,28 @@ class SetLocation(MetadataOperation):
 
     def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - the same on every base
         return [{"action": "set-location", "location": self._location}]
+
+
+class UpgradeFormatVersion(MetadataOperation):
+    """From 1 to 2 to 3, never back (spec: Appendix E). Version 2 writes ids out everywhere, version 3 starts row
+    lineage: rows get ids from the next commit on. Readers that do not know the version can no longer read the table.
+
+    seen: the state of the table that the caller saw. version: the new one; the current one changes nothing. caller: the
+    authenticated caller.
+    Raises InvalidInput for a lower version, UnsupportedFormat for version 4 and later.
+    """
+
+    name: ClassVar[str] = "upgrade-format-version"
+
+    def __init__(self, seen: TableMetadata, version: int, *, caller: str = "") -> None:
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidInput(f"A format version is a number, found {version!r}")
+        super().__init__(seen, caller=caller)
+        self._version = version
+        self.validate()
+
+    def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - the same on every base
+        return [{"action": "upgrade-format-version", "format-version": self._version}]
 
 
 def _check_names(changed: Mapping[str, str], removed: Sequence[str]) -> None:

@@ -11,14 +11,13 @@ from iceberg_hms.changes.operations.conflicts import Isolation, check_isolation
 from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.file_changes import FileChanges
-from iceberg_hms.changes.operations.file_scope import FileScope, Partitions, WholeTable
+from iceberg_hms.changes.operations.file_scope import FileScope, Partitions, Where, WholeTable
 from iceberg_hms.changes.operations.live_files import LiveFiles
 from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.changes.partition_set import PartitionSet, partition_key
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from iceberg_hms.changes.operations.schema_promotion import check_promotion, promoted_default
+from iceberg_hms.changes.evolution import check_promotion, promoted_default
 from iceberg_hms.changes.operations.schema_tree import Edits, Move
 from iceberg_hms.changes.operations.seen_columns import Path, SeenColumn, find_column, shown_path
 from iceberg_hms.errors import InvalidInput

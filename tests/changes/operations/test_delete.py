@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes.operations.delete import DeleteFiles, DeleteRows
-from iceberg_hms.changes.operations.where import Where
+from iceberg_hms.changes.operations.file_scope import Where
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.expressions import ALWAYS_TRUE, Expression, col
 from iceberg_hms.format.updates.apply import apply

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.changes.operations.file_scope import Where
 from iceberg_hms.changes.operations.overwrite import Overwrite, ReplacePartitions
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.expressions import Expression, col
 from iceberg_hms.format.manifests.manifest import DataFile

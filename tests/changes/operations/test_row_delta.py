@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.changes.operations.file_scope import Where
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.row_delta import RowDelta
-from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.expressions import col
 from iceberg_hms.format.manifests.manifest import DataFile
