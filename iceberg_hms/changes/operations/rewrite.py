@@ -9,12 +9,11 @@ from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import WholeTable
+from iceberg_hms.changes.operations.kept_deletes import DeleteCoverage, LiveVectors
 from iceberg_hms.changes.operations.live_files import LiveFiles
-from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles

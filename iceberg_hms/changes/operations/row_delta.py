@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.conflicts import Isolation, check_isolation
-from iceberg_hms.changes.operations.delete_coverage import DeleteCoverage
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import FileScope, Partitions, Where, WholeTable
+from iceberg_hms.changes.operations.kept_deletes import DeleteCoverage, LiveVectors
 from iceberg_hms.changes.operations.live_files import LiveFiles
-from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles

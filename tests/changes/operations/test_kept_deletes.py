@@ -1,4 +1,4 @@
-"""Deletes that are replaced come back for no data file that stays, whatever others commit meanwhile."""
+"""Deletes that are replaced come back for no data file that stays, and a data file has at most one deletion vector."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.changes.operations.kept_deletes import LiveVectors
+from iceberg_hms.changes.operations.manifest_filter import delete_file_key
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.changes.operations.row_delta import RowDelta
@@ -172,3 +174,20 @@ def test_a_compaction_undoes_no_deletes_of_an_earlier_step_of_its_transaction() 
     compaction = compact(stored, "ab", records=20, earlier_ids=frozenset({102}))
     stored.foreign(102, "delete", position_deletes("p", **of("a")))
     refused(stored, compaction, "snapshot 102 deleted rows of file:/data/a.parquet", "no-new-deletes-for-files")
+
+
+def test_a_second_vector_is_refused_unless_it_replaces_the_first() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"), data_file("b"))
+    new, first = deletion_vector("a", offset=44), deletion_vector("a")
+    deletes = NewDeleteFiles([new], snapshot_id=900)
+    alone, replacing = LiveVectors(deletes, frozenset()), LiveVectors(deletes, frozenset({delete_file_key(first)}))
+    stored.foreign(101, "delete", deletion_vector("b"))
+    for each in (alone, replacing):
+        each.look_ahead(stored.state(), stored.store.open())
+        each.refuse(stored.state(), {}, stored.store.open())
+    stored.foreign(102, "delete", first)
+    replacing.refuse(stored.state(), {}, stored.store.open())
+    with pytest.raises(RequirementFailed, match=r"a\.parquet has a deletion vector already, of snapshot 102") as caught:
+        alone.refuse(stored.state(), {}, stored.store.open())
+    assert (caught.value.name, caught.value.rests_on) == ("one-deletion-vector", frozenset({102}))
