@@ -75,7 +75,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "land-half-a-transaction",
         "a transaction lands whole",
-        f"{_OPERATIONS}/transaction.py",
+        "catalog/transaction.py",
         "            step.check(running)\n            staged = step.stage(running, manifests)\n",
         "            try:\n"
         "                step.check(running)\n"
