@@ -1,4 +1,5 @@
-"""Partition specs that manifests reference: the table must keep them, or its scans fail.
+"""Partition specs that manifests reference: the table must keep them, or its scans fail. And the sort orders that files
+claim, by the ids that their clients gave to them.
 
 A manifest has only the id of its spec; the spec itself is in the table's metadata. Two concurrent commits can separate
 them: one adds a snapshot that was planned with a spec, the other removes that spec because no snapshot uses it yet.
@@ -87,6 +88,23 @@ def used(snapshots: Sequence[Snapshot], manifests: Manifests, known: KnownSpecs)
         stop_if_caller_left()
         found |= _specs(each, ids, manifests, known)
     return found
+
+
+def has_files_sorted_as(order_id: int, added: Iterable[Mapping[str, Any]], manifests: Manifests) -> bool:
+    """Whether new snapshots have a file whose `sort_order_id` is this one; so too if that cannot be found out, because
+    a manifest does not exist.
+
+    added: the snapshots' JSON. Reads the manifests that they added, which is rare enough: only where a commit's sort
+    order gets another id than its client sent. Raises StorageError, CorruptFile if one cannot be read."""
+    try:
+        for raw in added:
+            stop_if_caller_left()
+            own = _added_manifests(Snapshot(raw), manifests)
+            if any(entry.data_file.sort_order_id == order_id for entry in manifests.entries(own)):
+                return True
+    except MissingFile:
+        return True
+    return False
 
 
 def _ids(updates: Sequence[Update], action: str, name: str) -> set[int]:

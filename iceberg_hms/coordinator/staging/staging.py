@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
-from iceberg_hms.changes.referenced_specs import check_added
+from iceberg_hms.changes.referenced_specs import check_added, has_files_sorted_as
 from iceberg_hms.changes.reruns import refuse_another_job
-from iceberg_hms.changes.sorted_files import has_files_sorted_as
 from iceberg_hms.coordinator.locations.guarded_manifests import guarded
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
 from iceberg_hms.coordinator.outcome.already_committed import committed_as
