@@ -63,6 +63,15 @@ def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> No
             _RULES[kind].check(requirement, base)
 
 
+def existing_table(base: TableMetadata | None, uuid: str | None = None) -> TableMetadata:
+    """The table. Raises RequirementFailed if there is none, or if it has another UUID; None: any."""
+    if base is None:
+        raise RequirementFailed(ASSERT_TABLE_UUID, "table does not exist", expected=uuid)
+    if uuid is not None:
+        check([assert_table_uuid(uuid)], base)
+    return base
+
+
 def is_create(requirements: Iterable[Requirement]) -> bool:
     """Whether parsed requirements belong to a commit that creates its table."""
     return any(requirement["type"] == ASSERT_CREATE for requirement in requirements)

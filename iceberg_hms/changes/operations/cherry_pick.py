@@ -38,6 +38,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
+from iceberg_hms.changes.requirements import existing_table
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID
@@ -99,7 +100,7 @@ class CherryPick(SnapshotOperation):
         """Move main forward, or stage a new snapshot. Raises RequirementFailed if a partition that the snapshot
         overwrote was changed since, a file that it replaces is gone, main has a file that it adds, or the schema gives
         the files' columns another meaning; StorageError, CorruptFile or MissingFile if manifests cannot be read."""
-        table = self._existing(base)
+        table = existing_table(base)
         picked = self._snapshot_of(table)
         if _is_next(table, picked):
             return StagedChange(move_main(table, picked.snapshot_id), snapshot_ids=())

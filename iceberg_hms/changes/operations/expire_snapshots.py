@@ -12,7 +12,8 @@ from typing import Final
 
 from iceberg_hms.changes import referenced_specs, updates
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
-from iceberg_hms.changes.operations.ref_change import existing_snapshot, same_table
+from iceberg_hms.changes.operations.ref_change import existing_snapshot
+from iceberg_hms.changes.requirements import existing_table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -107,12 +108,12 @@ class ExpireSnapshots:
     def check(self, base: TableMetadata | None) -> None:
         """Raises RequirementFailed if the table is gone or is another one, or if a ref names a snapshot that was named
         to expire; InvalidInput as the class."""
-        self._expired(same_table(base, self._uuid))
+        self._expired(existing_table(base, self._uuid))
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """Raises as `check`; StorageError, CorruptFile or MissingFile if a list cannot be read that says which
         partition specs are in use."""
-        self.staged = self.plan(same_table(base, self._uuid), manifests)
+        self.staged = self.plan(existing_table(base, self._uuid), manifests)
         return StagedChange(tuple(self.staged.updates()))
 
     def plan(self, base: TableMetadata, manifests: Manifests) -> Expiry:

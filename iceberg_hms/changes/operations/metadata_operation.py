@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from iceberg_hms.changes import requirements
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
+from iceberg_hms.changes.requirements import existing_table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
@@ -52,7 +52,7 @@ class MetadataOperation:
     def check(self, base: TableMetadata | None) -> None:
         """Raises RequirementFailed if the table is gone or is another one, if what the operation uses is no longer what
         its caller saw, or if it is not valid on the current state. InvalidInput if it never was valid."""
-        table = self._table(base)
+        table = existing_table(base, self._seen.uuid)
         self.check_seen(table)
         if table is self._seen:
             self.validate()
@@ -69,7 +69,7 @@ class MetadataOperation:
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:  # noqa: ARG002 - reads none
         """The updates that apply the operation to this base. Raises as `check`."""
-        return StagedChange(self.updates(self._table(base)))
+        return StagedChange(self.updates(existing_table(base, self._seen.uuid)))
 
     def check_seen(self, base: TableMetadata) -> None:
         """Raises RequirementFailed if what the operation uses is no longer what its caller saw."""
@@ -77,15 +77,6 @@ class MetadataOperation:
     def updates(self, base: TableMetadata) -> Sequence[Update]:
         """The updates for this base. Raises InvalidInput if they cannot be made."""
         raise NotImplementedError
-
-    def _table(self, base: TableMetadata | None) -> TableMetadata:
-        if base is None:
-            raise RequirementFailed(
-                requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._seen.uuid, found=None
-            )
-        if self._seen.uuid is not None:
-            requirements.check([requirements.assert_table_uuid(self._seen.uuid)], base)
-        return base
 
     def _try(self, base: TableMetadata) -> None:
         apply(base, self.updates(base), now_ms=base.last_updated_ms)

@@ -132,24 +132,15 @@ class RefChange(ABC):
     def check(self, base: TableMetadata | None) -> None:
         """Raises RequirementFailed if the table is gone, is another one, or breaks an assumption of the class;
         InvalidInput where a branch is meant and the name is a tag's, or the reverse."""
-        self.ref_updates(same_table(base, self.table_uuid))
+        self.ref_updates(requirements.existing_table(base, self.table_uuid))
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:  # noqa: ARG002 - as the port says
         """Raises as `check`."""
-        return StagedChange(self.ref_updates(same_table(base, self.table_uuid)))
+        return StagedChange(self.ref_updates(requirements.existing_table(base, self.table_uuid)))
 
     @abstractmethod
     def ref_updates(self, base: TableMetadata) -> Sequence[Update]:
         """The updates for this base; none if nothing would change. Raises as `check`."""
-
-
-def same_table(base: TableMetadata | None, uuid: str | None) -> TableMetadata:
-    """The table. Raises RequirementFailed if there is none, or if it has another UUID; None: any."""
-    if base is None:
-        raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=uuid)
-    if uuid is not None:
-        requirements.check([requirements.assert_table_uuid(uuid)], base)
-    return base
 
 
 def check_name(name: object, kind: str = updates.BRANCH) -> None:

@@ -32,6 +32,7 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
+from iceberg_hms.changes.requirements import existing_table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -223,7 +224,7 @@ class StartBranch(SnapshotOperation):
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """Raises StorageError if the list of the empty snapshot cannot be staged."""
-        main = self._existing(base).ref(MAIN_BRANCH)
+        main = existing_table(base).ref(MAIN_BRANCH)
         if main is not None:
             return StagedChange([self._made_at(main.snapshot_id)], snapshot_ids=())
         staged = super().stage(base, manifests)

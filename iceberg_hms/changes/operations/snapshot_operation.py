@@ -148,9 +148,7 @@ class SnapshotOperation(ABC):
     def check(self, base: TableMetadata | None) -> None:
         """Raises RequirementFailed if the table is gone or is another one, or lacks the branch of an operation that
         creates none; InvalidInput if the branch is a tag; and what the operation itself assumes about the metadata."""
-        base = self._existing(base)
-        if self._new.table_uuid is not None:
-            requirements.check([requirements.assert_table_uuid(self._new.table_uuid)], base)
+        base = requirements.existing_table(base, self._new.table_uuid)
         self._check(base)
         branch = self._new.branch
         ref = base.ref(branch)
@@ -177,7 +175,7 @@ class SnapshotOperation(ABC):
         """The updates that add the snapshot to this base, with its manifest list staged. Raises what the operation
         assumes about the files of the branch (RequirementFailed); StorageError, CorruptFile or MissingFile if a
         manifest or a list cannot be read."""
-        base = self._existing(base)
+        base = requirements.existing_table(base)
         state = BranchState.read(base, self._new.branch, manifests)
         content = self._content(state, manifests)
         snapshot = numbered_snapshot(base, self._snapshot(state, content), content.manifests, manifests)
@@ -212,12 +210,6 @@ class SnapshotOperation(ABC):
 
     def _check(self, base: TableMetadata) -> None:  # noqa: B027 - not every one assumes more
         """What the operation assumes about the metadata; raises RequirementFailed or InvalidInput."""
-
-    def _existing(self, base: TableMetadata | None) -> TableMetadata:
-        if base is None:
-            uuid = self._new.table_uuid
-            raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=uuid)
-        return base
 
     def _snapshot(self, state: BranchState, content: SnapshotContent) -> dict[str, Any]:
         parent = state.parent
