@@ -5,7 +5,7 @@ Their manifests depend on no base, so they are written once and every replay of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
@@ -95,10 +95,7 @@ class NewDataFiles:
         self._check_meaning(schema, base)
         names = {id_: {field.name for field in self._spec(base, id_).fields} for id_ in self._specs}
         for data_file in self.files:
-            wanted = names[data_file.spec_id]
-            if set(data_file.partition) != wanted:
-                found = sorted(data_file.partition)
-                raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(wanted)}")
+            check_partition(data_file, names[data_file.spec_id])
         if not self._values_checked:
             for data_file in self.files:
                 check_bounds(data_file, schema, self._spec(base, data_file.spec_id))
@@ -205,6 +202,14 @@ def check_record(file: DataFile) -> None:
         )
     if file.record_count < 0 or file.file_size_in_bytes < 0:
         raise InvalidInput(f"{file.file_path} has a negative record count or size")
+
+
+def check_partition(file: DataFile, names: Set[str]) -> None:
+    """Raises InvalidInput for a data file or delete file that has no value for one of its spec's fields, or has others.
+    names: of the fields."""
+    if file.partition.keys() != names:
+        found, wanted = sorted(file.partition), sorted(names)
+        raise InvalidInput(f"{file.file_path} has partition values {found}, its spec has {wanted}")
 
 
 def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSpec | None]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import referenced_data_file
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key
-from iceberg_hms.changes.operations.new_data_files import check_record
+from iceberg_hms.changes.operations.new_data_files import check_partition, check_record
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key, schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -76,10 +76,7 @@ class NewDeleteFiles:
             spec = base.spec_by_id(each.spec_id)
             if spec is None:
                 raise InvalidInput(f"{each.file_path} has partition spec {each.spec_id}, which the table lacks")
-            wanted = {field.name for field in spec.fields}
-            if set(each.partition) != wanted:
-                found = sorted(each.partition)
-                raise InvalidInput(f"{each.file_path} has partition values {found}, its spec has {sorted(wanted)}")
+            check_partition(each, {field.name for field in spec.fields})
             for column in each.equality_ids or ():
                 if base.schema.field(column) is None:
                     raise InvalidInput(f"{each.file_path} deletes by column {column}, which the table lacks")
