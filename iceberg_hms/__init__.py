@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iceberg_hms.assembly import connect as connect
     from iceberg_hms.catalog.catalog import Catalog as Catalog
     from iceberg_hms.catalog.table import Table as Table
-    from iceberg_hms.changes.operations.append import Append as Append
+    from iceberg_hms.changes.operations.files.append import Append as Append
     from iceberg_hms.config import Settings as Settings
     from iceberg_hms.coordinator.outcome.commit_report import CommitReport as CommitReport
     from iceberg_hms.coordinator.ports import TableName as TableName
@@ -119,7 +119,7 @@ _ERRORS = (
 
 #: Public name -> the module that defines it.
 PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
-    "Append": "iceberg_hms.changes.operations.append",
+    "Append": "iceberg_hms.changes.operations.files.append",
     "Catalog": "iceberg_hms.catalog.catalog",
     "CommitReport": "iceberg_hms.coordinator.outcome.commit_report",
     "DataFile": "iceberg_hms.format.manifests.manifest",

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.format.manifests.manifest import DataFile

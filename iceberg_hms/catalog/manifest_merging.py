@@ -15,8 +15,8 @@ from typing import Any, Final
 from iceberg_hms.catalog.locations import client_locations
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.manifest_merge import is_enabled, to_merge
-from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
+from iceberg_hms.changes.operations.files.rewrite_manifests import RewriteManifests
+from iceberg_hms.changes.operations.manifests.manifest_merge import is_enabled, to_merge
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for

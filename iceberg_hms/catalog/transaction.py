@@ -13,8 +13,8 @@ from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, StagedChange, Update
-from iceberg_hms.changes.operations.ref_change import RefChange
 from iceberg_hms.changes.operations.snapshot_operation import SnapshotOperation
+from iceberg_hms.changes.operations.snapshots.ref_change import RefChange
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName

@@ -23,7 +23,7 @@ from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import StageProofs
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
-from iceberg_hms.changes.operations.conflicts import Isolation
+from iceberg_hms.changes.operations.manifests.conflicts import Isolation
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError

@@ -10,7 +10,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "revive-deleted-rows",
         "a rewrite is refused if others deleted rows of its files by position",
-        f"{_OPERATIONS}/rewrite.py",
+        f"{_OPERATIONS}/files/rewrite.py",
         "        self._conflicts.no_deletes_for(since, files, WholeTable(), manifests, equality_deletes=False)\n",
         "",
         scenario="users",
@@ -18,7 +18,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "replace-files-that-are-gone",
         "what an operation replaces is live in the branch when it lands",
-        f"{_OPERATIONS}/file_changes.py",
+        f"{_OPERATIONS}/files/file_changes.py",
         "        if filtered.missing:\n",
         "        if False:\n",
         scenario="users",
@@ -26,7 +26,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "overwrite-rows-that-nobody-read",
         "a serializable overwrite is refused if others added rows since it was planned",
-        f"{_OPERATIONS}/conflicts.py",
+        f"{_OPERATIONS}/manifests/conflicts.py",
         '        if isolation == "serializable":\n',
         '        if isolation == "never":\n',
         scenario="users",
@@ -34,7 +34,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "replay-manifests-of-another-state",
         "manifests are rewritten anew if one of the old ones is gone",
-        f"{_OPERATIONS}/rewrite_manifests.py",
+        f"{_OPERATIONS}/files/rewrite_manifests.py",
         "is_current or not all(each.old <= listed for each in self._rewritten):\n",
         "is_current:\n",
         scenario="users",
@@ -42,7 +42,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "drop-deletes-that-apply",
         "a delete file stays as long as it may apply to a data file",
-        f"{_OPERATIONS}/manifest_filter.py",
+        f"{_OPERATIONS}/manifests/manifest_filter.py",
         "        lowest = 0 if is_wrong else min(lowest, each.min_sequence_number)\n",
         "        lowest = 0 if is_wrong else lowest\n",
         scenario="users",
@@ -50,7 +50,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "delete-rows-of-files-that-are-gone",
         "the data file whose rows are deleted by position is live when the deletes land",
-        f"{_OPERATIONS}/row_delta.py",
+        f"{_OPERATIONS}/files/row_delta.py",
         "        named = self._named_data(state, manifests)\n",
         "        named = self._referenced.find(state.manifests, manifests)\n",
         scenario="users",
@@ -58,7 +58,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "add-a-second-vector",
         "a data file has one deletion vector at most",
-        f"{_OPERATIONS}/row_delta.py",
+        f"{_OPERATIONS}/files/row_delta.py",
         "        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)\n"
         "        self._vectors.refuse(state, named, manifests)\n",
         "",
@@ -67,7 +67,7 @@ OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "forget-what-was-added",
         "a merged manifest says which files its own snapshot added",
-        f"{_OPERATIONS}/manifest_merge.py",
+        f"{_OPERATIONS}/manifests/manifest_merge.py",
         "    if entry.snapshot_id == snapshot_id and entry.status != EntryStatus.EXISTING:\n        return entry\n",
         "",
         scenario="users",

@@ -10,7 +10,7 @@ from typing import Any
 
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.changes.change import Update
-from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.catalog.transaction import TransactionChange
-from iceberg_hms.changes.operations.cherry_pick import CherryPick
-from iceberg_hms.changes.operations.refs import RemoveRef
+from iceberg_hms.changes.operations.snapshots.cherry_pick import CherryPick
+from iceberg_hms.changes.operations.snapshots.refs import RemoveRef
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.operations.files.test_append import NOW, append, committed
 from tests.changes.operations.pickable import PickableTable
-from tests.changes.operations.test_append import NOW, append, committed
 from tests.changes.tables import UUID
 from tests.changes.tables import table as empty_table
 from tests.outcomes.stage import join_commits

@@ -11,8 +11,8 @@ import pytest
 
 from iceberg_hms.changes import referenced_specs, updates
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.referenced_specs import has_files_sorted_as
 from iceberg_hms.changes.request import from_request

@@ -16,7 +16,7 @@ from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileCon
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from tests.changes.operations.test_append import NOW, append, committed, data_file
+from tests.changes.operations.files.test_append import NOW, append, committed, data_file
 from tests.changes.tables import snapshot, table
 
 

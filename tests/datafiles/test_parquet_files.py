@@ -25,8 +25,8 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema as PyIcebergSchema
 from pyiceberg.table import StaticTable
 
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.described_file import needed_name_mapping

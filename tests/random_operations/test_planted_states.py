@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.conflicts import Conflicts
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.manifests.conflicts import Conflicts
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from tests.random_operations import data_plans, delete_plans, table_plans
 from tests.random_operations.comparison import Comparison
 from tests.random_operations.independent_reader import (

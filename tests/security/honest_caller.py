@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import orjson
 
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.locations.folder_overlaps import SEARCH_SECONDS

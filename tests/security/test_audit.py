@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.catalog.purge import Purge
-from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
+from iceberg_hms.changes.operations.files.rewrite_manifests import RewriteManifests
 from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, OwnFiles, delete_own_files
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreUnavailable

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.operations.append import Append
+from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from iceberg_hms.catalog.maintenance.deletion import Deletion
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, logged_earlier
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
-from iceberg_hms.changes.operations.expire_snapshots import require_gc
+from iceberg_hms.changes.operations.snapshots.expire_snapshots import require_gc
 from iceberg_hms.coordinator.files.own_files import OwnFiles
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, overlapping
 from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer

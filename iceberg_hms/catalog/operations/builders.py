@@ -13,12 +13,12 @@ import pyarrow as pa
 from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.catalog.schemas import to_schema, to_type
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.operations.schema_draft import KEEP, Keep, SchemaDraft
-from iceberg_hms.changes.operations.schema_union import union_by_name
-from iceberg_hms.changes.operations.seen_columns import Path, shown_path
-from iceberg_hms.changes.operations.sort_order import SortOrderDraft, SortTerm
-from iceberg_hms.changes.operations.spec_draft import SpecDraft
-from iceberg_hms.changes.operations.update_spec import to_transform
+from iceberg_hms.changes.operations.schema.schema_draft import KEEP, Keep, SchemaDraft
+from iceberg_hms.changes.operations.schema.schema_union import union_by_name
+from iceberg_hms.changes.operations.schema.seen_columns import Path, shown_path
+from iceberg_hms.changes.operations.schema.sort_order import SortOrderDraft, SortTerm
+from iceberg_hms.changes.operations.schema.spec_draft import SpecDraft
+from iceberg_hms.changes.operations.schema.update_spec import to_transform
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import Transform

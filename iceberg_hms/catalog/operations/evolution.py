@@ -10,12 +10,12 @@ from typing import Any
 from iceberg_hms.catalog.operations.builders import SchemaBuilder, SortOrderBuilder, SpecBuilder
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation, UpgradeFormatVersion
-from iceberg_hms.changes.operations.schema_draft import SchemaDraft
-from iceberg_hms.changes.operations.sort_order import ReplaceSortOrder, SortOrderDraft
-from iceberg_hms.changes.operations.spec_draft import SpecDraft
+from iceberg_hms.changes.operations.schema.schema_draft import SchemaDraft
+from iceberg_hms.changes.operations.schema.sort_order import ReplaceSortOrder, SortOrderDraft
+from iceberg_hms.changes.operations.schema.spec_draft import SpecDraft
+from iceberg_hms.changes.operations.schema.update_schema import UpdateSchema
+from iceberg_hms.changes.operations.schema.update_spec import UpdateSpec
 from iceberg_hms.changes.operations.statistics import RemoveStatistics, SetStatistics
-from iceberg_hms.changes.operations.update_schema import UpdateSchema
-from iceberg_hms.changes.operations.update_spec import UpdateSpec
 
 _SortStep = Callable[[SortOrderDraft], None]
 

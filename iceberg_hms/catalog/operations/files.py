@@ -11,14 +11,14 @@ from iceberg_hms.catalog.operations.new_files import (
     as_files,
 )
 from iceberg_hms.catalog.operations.submitter import Result
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.conflicts import Isolation
-from iceberg_hms.changes.operations.delete import DeleteFiles, DeleteRows
-from iceberg_hms.changes.operations.file_scope import Where
-from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
-from iceberg_hms.changes.operations.overwrite import Overwrite, ReplacePartitions
-from iceberg_hms.changes.operations.rewrite import Rewrite
-from iceberg_hms.changes.operations.row_delta import RowDelta
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.files.delete import DeleteFiles, DeleteRows
+from iceberg_hms.changes.operations.files.overwrite import Overwrite, ReplacePartitions
+from iceberg_hms.changes.operations.files.rewrite import Rewrite
+from iceberg_hms.changes.operations.files.row_delta import RowDelta
+from iceberg_hms.changes.operations.manifests.conflicts import Isolation
+from iceberg_hms.changes.operations.manifests.file_scope import Where
+from iceberg_hms.changes.operations.manifests.new_delete_files import NewDeleteFiles
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import Expression, as_expression
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -65,7 +65,7 @@ class FileOperations(NewFileOperations[Result]):
         `spark.wap.id`; it implies stage_only.
         Applies to the current table, however often it moves. Raises InvalidInput (a file that does not fit the
         table, or is named twice), MissingFile, RequirementFailed (replaced table, dropped schema or spec, a schema that
-        gives the files' columns another meaning: see `changes.operations.append.Append`, a file that the branch has
+        gives the files' columns another meaning: see `NewDataFiles.check`, a file that the branch has
         already, another job's key: delete none of the files), CommitStateUnknown.
         """
         files = as_files(files, str, DataFile)

@@ -11,8 +11,8 @@ from iceberg_hms.catalog.maintenance.orphan_files import OrphanFiles, Prefixes, 
 from iceberg_hms.catalog.maintenance.reports import ExpiryReport, OrphanReport, Progress
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis
-from iceberg_hms.changes.operations.expire_snapshots import ExpireSnapshots
-from iceberg_hms.changes.operations.rewrite_manifests import RewriteManifests
+from iceberg_hms.changes.operations.files.rewrite_manifests import RewriteManifests
+from iceberg_hms.changes.operations.snapshots.expire_snapshots import ExpireSnapshots
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.table_access import LoadedTable
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.coordinator.locations.linked_folders import LinkedFolders

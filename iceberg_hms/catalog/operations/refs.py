@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis
-from iceberg_hms.changes.operations.cherry_pick import CherryPick
-from iceberg_hms.changes.operations.ref_change import Retention, SeenRef, Target
-from iceberg_hms.changes.operations.refs import (
+from iceberg_hms.changes.operations.snapshots.cherry_pick import CherryPick
+from iceberg_hms.changes.operations.snapshots.ref_change import Retention, SeenRef, Target
+from iceberg_hms.changes.operations.snapshots.refs import (
     CreateRef,
     FastForward,
     RemoveRef,
@@ -17,7 +17,7 @@ from iceberg_hms.changes.operations.refs import (
     SetRetention,
     StartBranch,
 )
-from iceberg_hms.changes.operations.rollback import RollBack, RollBackToTimestamp, SetCurrentSnapshot
+from iceberg_hms.changes.operations.snapshots.rollback import RollBack, RollBackToTimestamp, SetCurrentSnapshot
 from iceberg_hms.changes.updates import TAG
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH

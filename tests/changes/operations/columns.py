@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.operations.schema_draft import SchemaDraft
-from iceberg_hms.changes.operations.update_schema import UpdateSchema
+from iceberg_hms.changes.operations.schema.schema_draft import SchemaDraft
+from iceberg_hms.changes.operations.schema.update_schema import UpdateSchema
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import walk_fields

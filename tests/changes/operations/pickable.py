@@ -7,15 +7,15 @@ from typing import Any
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.operations.cherry_pick import CherryPick
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.files.append import Append
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
     SnapshotContent,
     SnapshotOperation,
 )
+from iceberg_hms.changes.operations.snapshots.cherry_pick import CherryPick
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.operations.schema_draft import SchemaDraft
+from iceberg_hms.changes.operations.schema.schema_draft import SchemaDraft
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import parse_type, walk_fields
 from tests.changes.operations.columns import column, list_of, map_of, struct

@@ -8,7 +8,7 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change, StagedChange
-from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.config import Settings
@@ -20,7 +20,7 @@ from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from iceberg_hms.testing.memory_files import MemoryFiles
-from tests.changes.operations.test_append import NOW, append
+from tests.changes.operations.files.test_append import NOW, append
 from tests.changes.tables import BY_LEVEL, UUID, table
 
 #: The numbers of a live file that must never change: snapshot, data and file sequence number, first row id.

@@ -8,7 +8,7 @@ from iceberg_hms.changes.operations.snapshot_operation import BranchState
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from tests.changes.operations.test_append import NOW, append, committed, data_file
+from tests.changes.operations.files.test_append import NOW, append, committed, data_file
 from tests.changes.tables import branch, table, with_main
 
 

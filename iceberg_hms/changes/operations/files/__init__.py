@@ -1,0 +1,1 @@
+"""Operations that add and remove files."""

@@ -1,0 +1,195 @@
+"""What operations have in common that remove files of a branch, and add others (Java: MergingSnapshotProducer)."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from iceberg_hms.changes.change import Manifests, Update
+from iceberg_hms.changes.operations.manifests.conflicts import Conflicts
+from iceberg_hms.changes.operations.manifests.file_scope import RowFilter
+from iceberg_hms.changes.operations.manifests.live_files import DuplicateFiles, listed_names
+from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter
+from iceberg_hms.changes.operations.manifests.manifest_merge import ManifestMerge
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.manifests.new_delete_files import DeleteNumbers, NewDeleteFiles
+from iceberg_hms.changes.operations.snapshot_operation import (
+    BranchState,
+    NewSnapshot,
+    SnapshotContent,
+    SnapshotOperation,
+)
+from iceberg_hms.changes.summary import file_metrics
+from iceberg_hms.errors import IcebergHmsError, RequirementFailed
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: `RequirementFailed.name` of the assumption that the branch has the files that an operation removes.
+FILES_EXIST: Final = "files-exist"
+
+
+def merged_content(
+    merge: ManifestMerge,
+    base: TableMetadata,
+    own: Sequence[ManifestFile],
+    filtered: FilteredManifests,
+    manifests: Manifests,
+    *,
+    operation: str,
+    metrics: Mapping[str, str],
+    updates: Sequence[Update] = (),
+) -> SnapshotContent:
+    """A snapshot of its own manifests and of what is left of its parent's, with small ones merged.
+
+    own: the manifests of what it adds. filtered: the parent's without what it removes. operation, metrics, updates: see
+    `SnapshotContent`. Raises as `ManifestMerge.apply`."""
+    new = set(filtered.written)
+    rewritten = [each for each in filtered.manifests if each.manifest_path in new]
+    kept = [each for each in filtered.manifests if each.manifest_path not in new]
+    merged = merge.apply(base, (*own, *rewritten), kept, manifests)
+    return SnapshotContent(
+        operation=operation,
+        manifests=merged.manifests,
+        metrics=metrics,
+        kept=merged.kept,
+        replaced=filtered.replaced + merged.replaced,
+        written=merged.written,
+        updates=updates,
+    )
+
+
+class FileChanges(SnapshotOperation):
+    """Base of these operations. One instance serves one commit.
+
+    new: what the snapshot has from its caller. added, added_deletes: the files that it adds.
+    filter_: what it removes. paths: the data files that it removes by name, in the caller's spelling.
+    """
+
+    def __init__(
+        self,
+        new: NewSnapshot,
+        filter_: ManifestFilter,
+        *,
+        added: NewDataFiles | None = None,
+        added_deletes: NewDeleteFiles | None = None,
+        paths: Sequence[str] = (),
+    ) -> None:
+        super().__init__(new)
+        self._filter = filter_
+        self._added = added
+        self._added_deletes = added_deletes
+        self._paths = {file_key(path): path for path in paths}
+        self._conflicts = Conflicts(new)
+        self._merge = ManifestMerge(new.snapshot_id)
+        self._duplicates = DuplicateFiles(added, new.snapshot_id)
+
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
+        """Filter the branch's manifests before the operation is queued."""
+        with contextlib.suppress(IcebergHmsError):
+            state = BranchState.read(base, self._new.branch, manifests)
+            self._duplicates.look_ahead(state.manifests, manifests)
+            filtered = self._filtered(state, self._own_data(base, manifests), manifests)
+            self._own_deletes(base, filtered, manifests)
+
+    def _check(self, base: TableMetadata) -> None:
+        if self._added is not None:
+            self._added.check(base)
+        if self._added_deletes is not None:
+            self._added_deletes.check(base)
+
+    def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
+        self._refuse_conflicts(state, manifests)
+        self._duplicates.refuse(self._new.branch, state.manifests, manifests)
+        data = self._own_data(state.metadata, manifests)
+        filtered = self._filtered(state, data, manifests)
+        self._refuse_missing(filtered, state, manifests)
+        self._verify(filtered, state, manifests)
+        own = (*data, *self._own_deletes(state.metadata, filtered, manifests))
+        return merged_content(
+            self._merge,
+            state.metadata,
+            own,
+            filtered,
+            manifests,
+            operation=self._operation,
+            metrics=self._metrics(filtered),
+            updates=self._updates(state.metadata),
+        )
+
+    @property
+    @abstractmethod
+    def _operation(self) -> str:
+        """The snapshot's operation (spec: snapshots)."""
+
+    def _rows(self, base: TableMetadata) -> RowFilter | None:  # noqa: ARG002 - most remove no rows by a filter
+        """The filter of the rows that the operation removes. Raises InvalidInput if it does not fit the table."""
+        return None
+
+    @property
+    def _rows_text(self) -> str:
+        """The same filter, for messages."""
+        return "the filter"
+
+    def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
+        """Raises RequirementFailed for what others committed since the start."""
+
+    def _verify(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
+        """Raises what refuses the operation once it is known which files it removes."""
+
+    def _metrics(self, filtered: FilteredManifests) -> dict[str, str]:
+        added = [] if self._added is None else [*self._added.files]
+        deletes = () if self._added_deletes is None else self._added_deletes.files
+        removed = [each.data_file for each in filtered.removed]
+        return file_metrics([*added, *deletes], removed, duplicates=filtered.duplicates)
+
+    def _updates(self, base: TableMetadata) -> list[Update]:
+        return [] if self._added is None else self._added.name_mapping_update(base)
+
+    def _delete_numbers(self, filtered: FilteredManifests) -> DeleteNumbers | None:  # noqa: ARG002 - see below
+        """The data sequence numbers of added delete files; None: the snapshot's. Only a rewrite states others."""
+        return None
+
+    def _own_data(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
+        return () if self._added is None else self._added.manifests(base, manifests)
+
+    def _own_deletes(
+        self, base: TableMetadata, filtered: FilteredManifests, manifests: Manifests
+    ) -> tuple[ManifestFile, ...]:
+        if self._added_deletes is None:
+            return ()
+        return self._added_deletes.manifests(base, manifests, self._delete_numbers(filtered))
+
+    def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
+        base = state.metadata
+        rows = self._rows(base)
+        return self._filter.apply(base, state.manifests, manifests, own=own, rows=rows, text=self._rows_text)
+
+    def _refuse_missing(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
+        if filtered.missing:
+            self._refuse_gone(sorted(filtered.missing), state, manifests)
+        if filtered.missing_deletes:
+            paths = sorted(path for path, _ in filtered.missing_deletes)
+            raise RequirementFailed(
+                FILES_EXIST,
+                f"{self._new.branch} does not have {len(paths)} of the delete files: {listed_names(paths)}",
+                expected="live delete files",
+                found=tuple(paths),
+            )
+
+    def _refuse_gone(self, keys: Sequence[str], state: BranchState, manifests: Manifests) -> None:
+        """Raise RequirementFailed that names data files which the branch does not have, and who removed the first."""
+        remover = None
+        with contextlib.suppress(IcebergHmsError):
+            remover = self._conflicts.remover_of(self._conflicts.since_start(state), keys[0], manifests)
+        paths = [self._paths.get(key, key) for key in keys]
+        who = "" if remover is None else f"; snapshot {remover.snapshot_id} ({remover.operation}) removed {paths[0]}"
+        raise RequirementFailed(
+            FILES_EXIST,
+            f"{self._new.branch} does not have {len(paths)} of the files: {listed_names(paths)}{who}",
+            expected="live data files",
+            found=tuple(paths),
+            rests_on=frozenset() if remover is None else frozenset({remover.snapshot_id}),
+        )

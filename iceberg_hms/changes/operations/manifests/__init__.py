@@ -1,0 +1,1 @@
+"""What operations read in a branch's manifests, assume of it, and write to manifests of their own."""

@@ -1,0 +1,1 @@
+"""Operations that change schema, partition spec and sort order."""

@@ -1,0 +1,1 @@
+"""Operations on snapshots that are there, and on branches and tags."""

@@ -1,0 +1,131 @@
+"""Which delete files apply to a data file."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN, DeleteIndex, referenced_data_file
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
+from tests.changes.operations.stored_tables import (
+    data_file,
+    deletion_vector,
+    equality_deletes,
+    long_bound,
+    name_of,
+    position_deletes,
+)
+from tests.changes.tables import BY_LEVEL, UNPARTITIONED, table
+
+BASE = table(3, spec=BY_LEVEL, partition_specs=[BY_LEVEL, {**UNPARTITIONED, "spec-id": 1}])
+
+
+def applying(*deletes: DataFile, to: DataFile, at: int = 5, number: int = 5, **more: Any) -> list[str]:
+    """The names of delete files of sequence number `number` that apply to a data file of number `at`."""
+    entries = [ManifestEntry(EntryStatus.ADDED, each, 1, number, number) for each in deletes]
+    return [name_of(each.data_file) for each in DeleteIndex(entries, BASE).applying_to(to, at, **more)]
+
+
+def test_position_deletes_apply_to_files_of_their_partition_that_are_as_old() -> None:
+    deletes, to = position_deletes("p", "info"), data_file("a", "info")
+    assert [applying(deletes, to=to, at=at) for at in (4, 5, 6)] == [["p"], ["p"], []]
+    assert applying(deletes, to=data_file("a", "warn")) == []
+
+
+def test_equality_deletes_apply_only_to_older_files() -> None:
+    deletes, to = equality_deletes("e", "info"), data_file("a", "info")
+    assert [applying(deletes, to=to, at=at) for at in (4, 5, 6)] == [["e"], [], []]
+    assert applying(deletes, to=data_file("a", "warn"), at=4) == []
+    assert applying(deletes, to=to, at=4, equality_deletes=False) == []
+
+
+def test_equality_deletes_without_a_partition_apply_everywhere() -> None:
+    deletes = equality_deletes("e", spec_id=1)
+    assert applying(deletes, to=data_file("a", "warn"), at=4) == ["e"]
+    assert applying(position_deletes("p", spec_id=1), to=data_file("a", "warn")) == []
+
+
+@pytest.mark.parametrize(
+    "deletes",
+    [
+        deletion_vector("a", "info"),
+        position_deletes("p", "info", referenced_data_file="file:/data/a.parquet"),
+        position_deletes(
+            "p",
+            "info",
+            lower_bounds={PATH_COLUMN: b"file:///data/a.parquet"},
+            upper_bounds={PATH_COLUMN: b"file:///data/a.parquet"},
+        ),
+    ],
+    ids=["deletion vector", "field", "bounds"],
+)
+def test_deletes_of_one_data_file_apply_to_that_alone(deletes: DataFile) -> None:
+    assert len(applying(deletes, to=data_file("a", "info"))) == 1
+    assert applying(deletes, to=data_file("b", "info")) == []
+
+
+def test_deletes_of_several_data_files_reference_none() -> None:
+    several = position_deletes("p", lower_bounds={PATH_COLUMN: b"/a"}, upper_bounds={PATH_COLUMN: b"/b"})
+    assert referenced_data_file(several) is None
+    assert referenced_data_file(equality_deletes("e", referenced_data_file="file:/data/a.parquet")) is None
+
+
+def of_ids(low: int, high: int, nulls: int = 0, values: int = 10) -> dict[str, Any]:
+    return {
+        "lower_bounds": {1: long_bound(low)},
+        "upper_bounds": {1: long_bound(high)},
+        "value_counts": {1: values},
+        "null_value_counts": {1: nulls},
+        "nan_value_counts": {1: 0},
+    }
+
+
+ALL_NULL: dict[str, Any] = {"value_counts": {1: 10}, "null_value_counts": {1: 10}}
+
+
+@pytest.mark.parametrize(
+    ("deleted", "rows", "may_equal"),
+    [
+        (of_ids(1, 5), of_ids(5, 9), True),
+        (of_ids(1, 5), of_ids(6, 9), False),
+        (of_ids(6, 9), of_ids(1, 5), False),
+        (of_ids(1, 5, nulls=1), of_ids(6, 9, nulls=1), True),
+        (of_ids(1, 5, nulls=1), of_ids(6, 9), False),
+        (ALL_NULL, of_ids(6, 9), False),
+        (of_ids(1, 5), ALL_NULL, False),
+        (ALL_NULL, ALL_NULL, True),
+        ({}, of_ids(1, 5), True),
+        (of_ids(1, 5), {}, True),
+        (of_ids(1, 5) | {"lower_bounds": {1: b"abc"}}, of_ids(6, 9), True),
+    ],
+)
+def test_bounds_and_null_counts_rule_out_data_files(
+    deleted: dict[str, Any], rows: dict[str, Any], *, may_equal: bool
+) -> None:
+    found = applying(equality_deletes("e", "info", **deleted), to=data_file("a", "info", **rows), at=4)
+    assert bool(found) is may_equal
+
+
+def test_a_column_that_the_table_lacks_rules_out_nothing() -> None:
+    deletes = equality_deletes("e", "info", equality_ids=(99,), **of_ids(1, 5))
+    assert applying(deletes, to=data_file("a", "info", **of_ids(6, 9)), at=4) == ["e"]
+
+
+def test_the_bounds_of_uuids_rule_out_no_data_file() -> None:
+    """Java orders them as signed numbers: what begins with f comes before what begins with 0."""
+    fields = [{"id": 1, "name": "key", "required": False, "type": "uuid"}]
+    base = table(3, schemas=[{"type": "struct", "schema-id": 0, "fields": fields}])
+
+    def of_keys(lower: str, upper: str) -> dict[str, Any]:
+        bounds = {"lower_bounds": {1: UUID(lower * 32).bytes}, "upper_bounds": {1: UUID(upper * 32).bytes}}
+        return bounds | {"value_counts": {1: 10}, "null_value_counts": {1: 0}, "nan_value_counts": {1: 0}}
+
+    entry = ManifestEntry(EntryStatus.ADDED, equality_deletes("e", **of_keys("f", "0")), 1, 5, 5)
+    assert list(DeleteIndex([entry], base).applying_to(data_file("a", **of_keys("0", "0")), 4)) == [entry]
+
+
+def test_an_index_of_nothing_is_false() -> None:
+    assert not DeleteIndex([], BASE)
+    assert DeleteIndex([ManifestEntry(EntryStatus.ADDED, equality_deletes("e", spec_id=1), 1, 1, 1)], BASE)
