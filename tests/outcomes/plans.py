@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
-from iceberg_hms.changes.operations.isolation import Isolation
+from iceberg_hms.changes.operations.manifests.conflicts import Isolation
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from tests.outcomes.rows import live_entries, name_of, rows_of

@@ -114,7 +114,7 @@ def test_totals_that_the_parent_lacks_are_left_out() -> None:
 def test_a_file_of_unknown_order_is_written_as_unsorted_and_a_sorted_one_as_it_is() -> None:
     manifests = fresh()
     new = committed(table(), append([data_file("a"), data_file("b", sort_order_id=1)]), manifests)
-    entries = manifests.entries(manifests.list(new.current_snapshot))
+    entries = manifests.entries(manifests.list(new.snapshots[-1]))
     assert [entry.data_file.sort_order_id for entry in entries] == [0, 1]
 
 
@@ -473,7 +473,7 @@ def test_a_file_of_another_branch_may_be_appended() -> None:
 def test_a_file_that_was_removed_may_be_appended_again() -> None:
     manifests = fresh()
     base = committed(table(), append([data_file("a"), data_file("b")], 1), manifests)
-    numbers = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
+    numbers: dict[str, Any] = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
     entries = [
         ManifestEntry(EntryStatus.DELETED, data_file("a"), **numbers),
         ManifestEntry(EntryStatus.EXISTING, data_file("b"), **numbers),
