@@ -41,3 +41,25 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     good = "[a](other.md) [b](other.md#one-two-three) [c](#here) [d](https://example.org/x#y)\n\n## Here\n"
     page.write_text(good + "[e](gone.md) [f](other.md#four) [g](#there)\n", encoding="utf-8")
     assert broken_links(page) == ["gone.md", "other.md#four", "#there"]
+
+
+def missing_paths(page: str) -> list[str]:
+    """The modules and rooms of the package, and of the folders beside it, that a page names and that do not exist. A
+    name without a folder is that of any module."""
+    named = re.findall(r"`((?:\w+/)*\w+\.py|(?:\w+/)+)`", page)
+    modules = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/**/*.py")]
+    return [
+        path
+        for path in named
+        if not any(f"/{module}".endswith(f"/{path}") or f"/{path}" in f"/{module}" for module in modules)
+    ]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/failures.md", "docs/decisions.md"])
+def test_the_modules_that_a_page_names_are_there(page: str) -> None:
+    assert missing_paths((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_a_missing_module_is_found() -> None:
+    text = "`cli/serve.py` `serve.py` `cli/` `cli/gone.py` `gone.py` `gone/` `er/serve.py`"
+    assert missing_paths(text) == ["cli/gone.py", "gone.py", "gone/", "er/serve.py"]
