@@ -43,8 +43,9 @@ import iceberg_hms
 from benchmarks import instruments
 from benchmarks.instruments import serving
 from benchmarks.writers import SCHEMA, JavaWriters
-from iceberg_hms.config import settings
+from iceberg_hms.config import Settings
 from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.setting import described
 from integration import interop
 
 NAMESPACE = "fair"
@@ -220,7 +221,7 @@ def timed(commit: Callable[[Any, Any], str | None], table: Any, what: Any) -> tu
 @contextmanager
 def in_environment(values: Mapping[str, Any]) -> Iterator[None]:
     """Settings for the processes that start in this block."""
-    known = {setting.key: setting.variable for setting in settings()}
+    known = {setting.key: setting.variable for setting in described(Settings)}
     variables = {known[key]: str(value) for key, value in values.items()}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

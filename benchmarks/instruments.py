@@ -21,13 +21,14 @@ import httpx
 import orjson
 from pyarrow.fs import LocalFileSystem
 
-import iceberg_hms
 from benchmarks.writers import count_calls
+from iceberg_hms.assembly import assemble
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import load
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 
@@ -234,9 +235,10 @@ def run_watched_server() -> None:
     options.add_argument("--write-seconds", type=float, default=0.0)
     given = options.parse_args()
     calls = count_calls()
-    with iceberg_hms.connect(given.metastore_uri, given.warehouse) as catalog:
+    library, settings = load({"metastore_uri": given.metastore_uri, "warehouse": given.warehouse})
+    with assemble(library) as catalog:
         served = slowed(catalog, given.write_seconds) if given.write_seconds else catalog
-        with RestServer(served, host="127.0.0.1", port=0, token=None) as server:
+        with RestServer(served, "127.0.0.1", 0, settings=settings) as server:
             say({"uri": server.uri, "pid": os.getpid()})
             for _ in sys.stdin:
                 say(dict(calls))

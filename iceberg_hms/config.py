@@ -1,4 +1,5 @@
-"""Every setting of iceberg-hms: one place, with its name, default, bounds and meaning.
+"""Every setting of the library: one place, with its name, default, bounds and meaning. The REST server has more, which
+`rest/settings.py` lists.
 
 Settings that Java's HiveCatalog also has keep its names and defaults, unless a comment says why not. Properties of a
 table (`write.*`, `commit.manifest.*`, `engine.hive.lock-enabled`) are not settings: they live in the table.
@@ -7,12 +8,12 @@ table (`write.*`, `commit.manifest.*`, `engine.hive.lock-enabled`) are not setti
 
 Keyword arguments win over the environment, the environment over a TOML file. Every source takes a setting by its key
 (`commit.retry.num-retries`) or by its attribute name (`commit_retry_num_retries`); the environment spells it
-ICEBERG_HMS_COMMIT_RETRY_NUM_RETRIES. ICEBERG_HMS_CONFIG names the TOML file when none is given.
+ICEBERG_HMS_COMMIT_RETRY_NUM_RETRIES. ICEBERG_HMS_CONFIG names the TOML file when none is given. The environment and the
+file may have the server's settings too: their names begin with `rest.`, and only the server reads and checks them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import os
 from collections.abc import Mapping
@@ -21,24 +22,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.rest_settings import RestSettings
-from iceberg_hms.setting import CONFIG_FILE_VARIABLE as CONFIG_FILE_VARIABLE
 from iceberg_hms.setting import (
     DAY_MS,
     MIB,
-    check,
+    SettingsGroup,
     check_metastore,
     described,
     flag,
     found_text,
     gathered,
+    is_of_server,
     number,
-    parsed_properties,
     text,
 )
-from iceberg_hms.setting import ENVIRONMENT_PREFIX as ENVIRONMENT_PREFIX
-from iceberg_hms.setting import Setting as Setting
-from iceberg_hms.setting import Value as Value
 
 _MANY: Final = 1_000_000
 
@@ -52,8 +48,8 @@ def _os_user() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(RestSettings):
-    """All settings, checked: types, bounds, and those that must agree with each other.
+class Settings(SettingsGroup):
+    """The library's settings, checked: types, bounds, and those that must agree with each other.
 
     Raises ConfigError, also when built directly. Durations are milliseconds where the name ends in `_ms`.
     """
@@ -410,14 +406,12 @@ class Settings(RestSettings):
     )
 
     def __post_init__(self) -> None:
-        for setting in settings():
-            check(setting, getattr(self, setting.attribute), f"`{setting.key}`")
-        self.check_client_properties()
+        SettingsGroup.__post_init__(self)
         for uri in self.metastore_uris:
             check_metastore(uri)
         for low, high in _ORDERED:
             if getattr(self, low) > getattr(self, high):
-                smaller, larger = _BY_ATTRIBUTE[low].key, _BY_ATTRIBUTE[high].key
+                smaller, larger = (s.key for s in described(Settings) if s.attribute in (low, high))
                 raise ConfigError(
                     f"`{smaller}` ({getattr(self, low)}) is larger than `{larger}` ({getattr(self, high)})"
                 )
@@ -441,35 +435,15 @@ class Settings(RestSettings):
         environ: `os.environ` when None. file: the TOML file; when None, ICEBERG_HMS_CONFIG names it, if set.
         Raises ConfigError that names the key, where it came from, and the nearest known key.
         """
-        chosen: dict[str, Any] = gathered(settings(), keywords, os.environ if environ is None else environ, file)
+        environ = os.environ if environ is None else environ
+        chosen: dict[str, Any] = gathered(described(cls), keywords, environ, file, is_of_server)
         return cls(**chosen)
 
-    def shown(self) -> dict[str, Value]:
-        """Every key with its value, as it may be printed: of pairs only the names."""
-        values = self.as_dict()
-        for setting in settings():
-            if setting.is_properties:
-                names = parsed_properties(setting.key, str(values[setting.key]))
-                values[setting.key] = ",".join(f"{name}=..." for name in names)
-        return values
 
-    def as_dict(self) -> dict[str, Value]:
-        """Every key with its value."""
-        return {setting.key: getattr(self, setting.attribute) for setting in settings()}
-
-
-#: Pairs of attributes of which the first must not be larger than the second.
+#: Pairs of attributes of which the first, which is also listed first, must not be larger than the second.
 _ORDERED: Final = (
     ("lock_creation_min_wait_ms", "lock_creation_max_wait_ms"),
     ("lock_check_min_wait_ms", "lock_check_max_wait_ms"),
     ("commit_retry_min_wait_ms", "commit_retry_max_wait_ms"),
     ("status_check_min_wait_ms", "status_check_max_wait_ms"),
 )
-
-_ALL: Final = described(dataclasses.fields(Settings))
-_BY_ATTRIBUTE: Final = {setting.attribute: setting for setting in _ALL}
-
-
-def settings() -> tuple[Setting, ...]:
-    """Every setting, in the order of `Settings`."""
-    return _ALL

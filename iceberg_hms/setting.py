@@ -1,6 +1,7 @@
 """One setting's name, type, bounds and help text; and how values are read, converted and checked.
 
-`config.py` lists the settings. docs/decisions.md says why pydantic-settings is not used.
+`config.py` lists the library's settings, `rest/settings.py` the server's. docs/decisions.md says why pydantic-settings
+is not used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ CONFIG_FILE_VARIABLE: Final = "ICEBERG_HMS_CONFIG"
 
 MIB: Final = 1024 * 1024
 DAY_MS: Final = 24 * 60 * 60 * 1000
+
+#: What the names of the REST server's settings begin with: keys, attributes, variables.
+_OF_SERVER: Final = ("rest.", "rest_", f"{ENVIRONMENT_PREFIX}REST_")
 
 #: The table of a TOML file with settings of further warehouses, by their names.
 WAREHOUSES: Final = "warehouses"
@@ -86,9 +90,14 @@ def flag(key: str, doc: str, default: bool = False) -> Any:
     return dataclasses.field(default=default, metadata={"key": key, "doc": doc})
 
 
-def described(fields: Iterable[dataclasses.Field[Any]]) -> tuple[Setting, ...]:
-    """The settings of these fields, in their order."""
-    return tuple(_describe(field) for field in fields)
+def described(group: type[Any]) -> tuple[Setting, ...]:
+    """The settings that are the fields of a dataclass, in their order."""
+    return _described(dataclasses.fields(group))
+
+
+@cache
+def _described(fields: tuple[dataclasses.Field[Any], ...]) -> tuple[Setting, ...]:
+    return tuple(map(_describe, fields))
 
 
 def _describe(field: dataclasses.Field[Any]) -> Setting:
@@ -108,17 +117,51 @@ def _describe(field: dataclasses.Field[Any]) -> Setting:
     )
 
 
+class SettingsGroup:
+    """The base of a dataclass whose fields are settings. Raises ConfigError for a value that `check` refuses, also when
+    built directly."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for setting in described(type(self)):
+            check(setting, getattr(self, setting.attribute), f"`{setting.key}`")
+
+    def as_dict(self) -> dict[str, Value]:
+        """Every key with its value."""
+        return {setting.key: getattr(self, setting.attribute) for setting in described(type(self))}
+
+    def shown(self) -> dict[str, Value]:
+        """Every key with its value, as it may be printed: of pairs only the names."""
+        values = self.as_dict()
+        for setting in described(type(self)):
+            if setting.is_properties:
+                names = parsed_properties(setting.key, str(values[setting.key]))
+                values[setting.key] = ",".join(f"{name}=..." for name in names)
+        return values
+
+
 def variable(name: str) -> str:
     """The environment variable for a key or an attribute."""
     return ENVIRONMENT_PREFIX + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
 
 
+def is_of_server(name: str) -> bool:
+    """Whether a key, an attribute or a variable is for a setting of the REST server, if it is one at all."""
+    return name.startswith(_OF_SERVER)
+
+
 def gathered(
-    settings: Sequence[Setting], keywords: Mapping[str, object], environ: Mapping[str, str], file: Path | None
+    settings: Sequence[Setting],
+    keywords: Mapping[str, object],
+    environ: Mapping[str, str],
+    file: Path | None,
+    ignored: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Value]:
     """Values by attribute from keywords, over the environment, over a TOML file; settings without a value are left out.
 
     keywords: a value of None counts as not given. file: when None, ICEBERG_HMS_CONFIG names it, if set.
+    ignored: names in the environment and in the file that are not for the caller.
     Raises ConfigError that names the key, where it came from, and the nearest known key.
     """
     by_name = {name: setting for setting in settings for name in (setting.attribute, setting.key)}
@@ -127,11 +170,11 @@ def gathered(
     path = _file(file, environ)
     if path is not None:
         top = {name: value for name, value in _read_toml(path).items() if name != WAREHOUSES}
-        values |= _parse(_flatten(top), by_name, f" in {path}")
+        values |= _parse(((name, value) for name, value in _flatten(top) if not ignored(name)), by_name, f" in {path}")
     variables = [
         (name, value)
         for name, value in environ.items()
-        if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE_VARIABLE
+        if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE_VARIABLE and not ignored(name)
     ]
     values |= _parse(variables, by_variable, " in the environment")
     return values | _parse(((name, value) for name, value in keywords.items() if value is not None), by_name, "")
@@ -192,6 +235,8 @@ def _parse(items: Iterable[tuple[str, object]], names: Mapping[str, Setting], wh
 
 
 def _unknown(name: str, names: Mapping[str, Setting], where: str) -> ConfigError:
+    if is_of_server(name) and not any(map(is_of_server, names)):
+        return ConfigError(f"`{name}`{where} is not a setting of the library", next_step="give it to the REST server")
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
     return ConfigError(f"`{name}`{where} is not a setting", next_step=f"did you mean `{nearest}`?")
 

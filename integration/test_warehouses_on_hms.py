@@ -16,9 +16,13 @@ import iceberg_hms
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.access.tokens import TokenFile
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import RestSettings
 from tests.security.callers import write_tokens
 
 SCOPES = {"default": "admin[*]", "sales": "admin[sales/*]", "all": "admin[*/*]"}
+SALES_SETTINGS = RestSettings(
+    rest_table_config="client.region=here", rest_max_page_size=2, rest_namespace_separator="%2E"
+)
 SCHEMA = pa.schema([("a", pa.int64())])
 
 Connect = Callable[..., RestCatalog]
@@ -31,13 +35,13 @@ def connect(metastore: Any, stock_metastore: Any, tmp_path_factory: pytest.TempP
     of = write_tokens(tokens, SCOPES)
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as default,
-        iceberg_hms.connect(
-            metastore_uri=stock_metastore.uri,
-            warehouse=stock_metastore.warehouse,
-            **{"rest.table-config": "client.region=here", "rest.max-page-size": "2", "rest.namespace-separator": "%2E"},
-        ) as sales,
+        iceberg_hms.connect(metastore_uri=stock_metastore.uri, warehouse=stock_metastore.warehouse) as sales,
         RestServer(
-            default, "127.0.0.1", 0, access=TokenFile(Path(tokens), SYSTEM_CLOCK), warehouses={"sales": sales}
+            default,
+            "127.0.0.1",
+            0,
+            access=TokenFile(Path(tokens), SYSTEM_CLOCK),
+            warehouses={"sales": (sales, SALES_SETTINGS)},
         ) as server,
     ):
 

@@ -1,4 +1,5 @@
-"""Settings: names, defaults, bounds, what must agree with each other, and that every source takes each of them."""
+"""Settings, the library's and the server's: names, defaults, bounds, what must agree with each other, and that every
+source takes each of them."""
 
 from __future__ import annotations
 
@@ -9,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms import config
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.setting import variable
+from iceberg_hms.rest.settings import RestSettings, all_settings
+from iceberg_hms.rest.settings import load as load_all
+from iceberg_hms.setting import (
+    CONFIG_FILE_VARIABLE,
+    Setting,
+    SettingsGroup,
+    described,
+    is_of_server,
+    variable,
+)
 from tests.test_setting import toml
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -41,7 +50,7 @@ JAVA_DEFAULTS = {
     "commit.status-check.total-timeout-ms": 1_800_000,
 }
 
-ALL = config.settings()
+ALL = all_settings()
 NUMBERS = [setting for setting in ALL if setting.type is int]
 
 
@@ -51,19 +60,31 @@ def load(
     return Settings.load(keywords or {}, environ=environ or {}, file=file)
 
 
+def group_of(setting: Setting) -> type[SettingsGroup]:
+    return RestSettings if is_of_server(setting.key) else Settings
+
+
+def value_of(
+    setting: Setting, keywords: dict[str, object], environ: dict[str, str] | None = None, file: Path | None = None
+) -> object:
+    groups = load_all(keywords, environ=environ or {}, file=file)
+    return next(getattr(each, setting.attribute) for each in groups if isinstance(each, group_of(setting)))
+
+
 def test_settings_that_java_has_keep_its_names_and_defaults() -> None:
     assert {key: value for key, value in Settings().as_dict().items() if key in JAVA_DEFAULTS} == JAVA_DEFAULTS
 
 
 def test_every_field_is_described_and_no_key_or_variable_means_two_settings() -> None:
-    assert [setting.attribute for setting in ALL] == [field.name for field in dataclasses.fields(Settings)]
+    fields = (*dataclasses.fields(Settings), *dataclasses.fields(RestSettings))
+    assert [setting.attribute for setting in ALL] == [field.name for field in fields]
     for setting in ALL:
         assert setting.doc.endswith("."), setting.key
     names = [name for setting in ALL for name in {setting.key, setting.attribute}]
     assert len(names) == len(set(names))
     variables = {(variable(name), setting.key) for setting in ALL for name in (setting.key, setting.attribute)}
     assert len({variable for variable, _ in variables}) == len(variables)
-    assert config.CONFIG_FILE_VARIABLE not in {variable for variable, _ in variables}
+    assert CONFIG_FILE_VARIABLE not in {variable for variable, _ in variables}
 
 
 def test_every_number_has_bounds_and_its_default_is_within() -> None:
@@ -73,14 +94,14 @@ def test_every_number_has_bounds_and_its_default_is_within() -> None:
 
 
 @pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.key)
-def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: config.Setting, tmp_path: Path) -> None:
+def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: Setting, tmp_path: Path) -> None:
     for value in (setting.low - 1, setting.high + 1):
         file = toml(tmp_path, f'"{setting.key}" = {value}')
         for attempt in (
-            lambda value=value: load({setting.key: value}),
-            lambda value=value: load({}, {setting.variable: str(value)}),
-            lambda file=file: load(file=file),
-            lambda value=value: Settings(**{setting.attribute: value}),
+            lambda value=value: value_of(setting, {setting.key: value}),
+            lambda value=value: value_of(setting, {}, {setting.variable: str(value)}),
+            lambda file=file: value_of(setting, {}, file=file),
+            lambda value=value: group_of(setting)(**{setting.attribute: value}),
         ):
             with pytest.raises(ConfigError, match="is not between") as caught:
                 attempt()
@@ -88,7 +109,7 @@ def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: config
 
 
 @pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.key)
-def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: config.Setting, tmp_path: Path) -> None:
+def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: Setting, tmp_path: Path) -> None:
     value: object
     if setting.choices:
         value = setting.choices[-1]
@@ -103,14 +124,25 @@ def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: 
         base[setting.attribute.replace("min", "max")] = setting.high
     written = f'"{value}"' if setting.type is str else str(value).lower()
     by_file = toml(tmp_path, f"{setting.key} = {written}")
-    sources = [
-        load({**base, setting.key: value}),
-        load({**base, setting.attribute: value}),
-        load({**base, setting.key: str(value)}),
-        load(base, {setting.variable: str(value)}),
-        load(base, file=by_file),
+    taken = [
+        value_of(setting, {**base, setting.key: value}),
+        value_of(setting, {**base, setting.attribute: value}),
+        value_of(setting, {**base, setting.key: str(value)}),
+        value_of(setting, base, {setting.variable: str(value)}),
+        value_of(setting, base, file=by_file),
     ]
-    assert [getattr(source, setting.attribute) for source in sources] == [value] * len(sources)
+    assert taken == [value] * len(taken)
+
+
+def test_the_library_leaves_the_servers_settings_to_the_server(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'clients = 3\nrest_host = "h"\n[rest]\nport = 1\nbogus = "x"')
+    environ = {"ICEBERG_HMS_REST_PORT": "many", "ICEBERG_HMS_IO_THREADS": "4"}
+    found = load({}, environ, file)
+    assert (found.clients, found.io_threads) == (3, 4)
+    for name in ("rest.port", "rest_port", "rest.bogus"):
+        with pytest.raises(ConfigError, match="not a setting of the library") as caught:
+            load({name: 1})
+        assert "server" in caught.value.next_step
 
 
 @pytest.mark.parametrize(
@@ -158,11 +190,13 @@ def test_settings_cannot_be_changed() -> None:
 )
 def test_any_input_gives_valid_settings_or_a_config_error(keywords: dict[str, object]) -> None:
     try:
-        settings = load(keywords)
+        groups = load_all(keywords, environ={})
     except ConfigError:
         return
-    for setting in NUMBERS:
-        assert setting.low <= getattr(settings, setting.attribute) <= setting.high
+    for group in groups:
+        for setting in described(type(group)):
+            if setting.type is int:
+                assert setting.low <= getattr(group, setting.attribute) <= setting.high
 
 
 def test_every_setting_is_documented_with_its_variable_and_default() -> None:
@@ -177,43 +211,3 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
         assert any(line.startswith(row) for line in lines), row
     rows = [line for line in lines if line.startswith("| `") and line.count("|") == 6]
     assert len(rows) == len(ALL), "a row of docs/configuration.md is not a setting"
-
-
-PROPERTIES = [setting for setting in ALL if setting.is_properties]
-
-
-@pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
-def test_properties_for_clients_are_never_printed(setting: config.Setting) -> None:
-    settings = load({setting.key: "s3.secret-access-key=hush, s3.region = here"})
-    assert settings.as_dict()[setting.key] == "s3.secret-access-key=hush, s3.region = here"
-    assert settings.shown()[setting.key] == "s3.secret-access-key=...,s3.region=..."
-    assert "hush" not in repr(settings)
-    for wrong in (
-        "a=1,hush",
-        "a=1,a=hush",
-        "a b=hush",
-        "=hush",
-        "a=hush\x00",
-        "a=" + "hush" * 600,
-        "x" * 200 + "=hush",
-    ):
-        with pytest.raises(ConfigError) as caught:
-            load({setting.key: wrong})
-        assert "hush" not in str(caught.value)
-        assert setting.key in str(caught.value)
-    with pytest.raises(ConfigError, match="more than 64"):
-        load({setting.key: ",".join(f"p{number}=1" for number in range(65))})
-
-
-def test_pairs_are_separated_by_commas_or_by_lines_which_may_have_commas() -> None:
-    assert load({"rest.table-config": "a=1, b=2=3,"}).table_config == {"a": "1", "b": "2=3"}
-    assert load({"rest.table-config": "a=1,2\n\n b = 3\n"}).table_config == {"a": "1,2", "b": "3"}
-    assert load().table_config == {}
-
-
-@pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
-@pytest.mark.parametrize("pair", ["prefix=x", "namespace-separator=.", "scan-planning-mode=server"])
-def test_a_property_that_the_server_decides_cannot_be_set(setting: config.Setting, pair: str) -> None:
-    with pytest.raises(ConfigError, match="the server"):
-        load({setting.key: pair})
-    load({setting.key: "scan-planning-mode=client"})

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.cli.serve import EXIT_SECONDS
-from iceberg_hms.config import Settings
 from iceberg_hms.metastore.locks.table_lock import CLOSE_SECONDS
 from iceberg_hms.rest.health import LIVE_PATH, READY_PATH
 from iceberg_hms.rest.server import STOP_MARGIN_SECONDS, STOP_SECONDS
+from iceberg_hms.rest.settings import RestSettings, load
 from tests.cli.fakes import run
 
 ROOT = Path(__file__).parent.parent
@@ -41,8 +41,8 @@ def test_serve_has_the_options_that_start_it(text: str) -> None:
 def test_the_configuration_of_kubernetes_holds_settings(tmp_path: Path) -> None:
     file = tmp_path / "iceberg-hms.toml"
     file.write_text(kubernetes_configuration(), encoding="utf-8")
-    settings = Settings.load({}, environ={}, file=file)
-    assert settings.rest_host == "0.0.0.0"
+    settings, server = load({}, environ={}, file=file)
+    assert server.rest_host == "0.0.0.0"
     assert tomllib.loads(file.read_text(encoding="utf-8"))["uri"] == settings.metastore_uri
 
 
@@ -87,7 +87,7 @@ def test_a_digest_pins_the_image_that_all_stages_begin_with() -> None:
 
 
 def test_nobody_kills_a_server_that_stops_in_order() -> None:
-    settings = Settings()
+    settings = RestSettings()
     requests = settings.rest_commit_wait_ms / 1000 + STOP_SECONDS + STOP_MARGIN_SECONDS
     longest = settings.rest_drain_ms / 1000 + requests + CLOSE_SECONDS + EXIT_SECONDS
     for text, pattern in ((KUBERNETES, r"terminationGracePeriodSeconds: (\d+)"), (UNIT, r"TimeoutStopSec=(\d+)")):

@@ -20,9 +20,7 @@ FOLDERS = ("simulation", "tests", "integration", "benchmarks", "labs")
 
 #: The rooms, and what they are allowed to do.
 GOOD = {
-    "warehouse_settings.py": "from iceberg_hms import config\n",
-    "config.py": "from iceberg_hms import rest_settings\n",
-    "rest_settings.py": "from iceberg_hms import setting\n",
+    "config.py": "from iceberg_hms import setting\n",
     "setting.py": "from iceberg_hms import errors\n",
     "clock.py": "import time\n",
     "name_pattern.py": "",
@@ -87,6 +85,7 @@ GOOD = {
     "runtime.py": "from iceberg_hms.coordinator import ports\n",
     "rest/server.py": "import httptools\nimport starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
     "rest/app.py": "",
+    "rest/settings.py": "from iceberg_hms import config\n",
     "rest/commits.py": "",
     "rest/dispatch.py": "from iceberg_hms.rest.access import authorization\n",
     "rest/errors.py": "",
@@ -119,8 +118,7 @@ BAD: dict[str, dict[str, str]] = {
     "layers": {
         "clock.py": "from iceberg_hms.format import types",
         "setting.py": "from iceberg_hms import config",
-        "rest_settings.py": "from iceberg_hms import config",
-        "config.py": "from iceberg_hms import warehouse_settings",
+        "config.py": "from iceberg_hms.rest import settings",
         "expressions/binding.py": "from iceberg_hms.changes import change",
         "format/schema/types.py": "from iceberg_hms.changes.operations import append",
         "changes/operations/files/overwrite.py": "from iceberg_hms.coordinator import ports",

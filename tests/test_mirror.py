@@ -42,7 +42,6 @@ INTERFACES = {
 
 #: Modules that are data alone: one test file, named beside them, checks all that serve one purpose.
 DATA = {
-    "rest_settings.py": "test_config.py",
     "simulation/mutants/planted_*.py": "simulation/mutants/test_planted.py",
     "simulation/scenarios/catalog_operations.py": "simulation/scenarios/test_catalogue.py",
     "simulation/scenarios/locks.py": "simulation/scenarios/test_catalogue.py",

@@ -24,7 +24,7 @@ class Few:
     user: str = setting.found_text("user", lambda: "ada", "Who.")
 
 
-FEW = setting.described(dataclasses.fields(Few))
+FEW = setting.described(Few)
 
 
 def toml(folder: Path, text: str) -> Path:

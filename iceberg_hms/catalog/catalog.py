@@ -76,16 +76,23 @@ class Catalog:
         self._locations: LocationPolicy | None = None
         self._namespace_folders: NamespaceFolders | None = None
 
-    def for_clients(self) -> Self:
-        """This catalog for REST clients, who have fewer rights than the process. What they name outside of the folders
-        that the settings allow raises LocationNotAllowed: tables, namespaces and metadata files, and whatever a commit
-        or a registered file names. It shares everything with this catalog, which is closed alone.
+    def for_clients(self, allowed_locations: str = "", *, strict: bool = False) -> Self:
+        """This catalog for REST clients, who have fewer rights than the process. What they name outside of the
+        warehouse and the folders that are allowed raises LocationNotAllowed: tables, namespaces and metadata files, and
+        whatever a commit or a registered file names. It shares everything with this catalog, which is closed alone.
 
+        allowed_locations, strict: as for `LocationPolicy`.
         Raises ConfigError for a setting that names no plain location."""
         guarded = copy.copy(self)
         ports = self.services.ports
         guarded._namespace_folders = NamespaceFolders(ports)
-        guarded._locations = LocationPolicy(self.settings, ports.files, guarded._namespace_folders.all)
+        guarded._locations = LocationPolicy(
+            ports.files,
+            warehouse=self.settings.warehouse,
+            allowed=allowed_locations,
+            strict=strict,
+            namespaces=guarded._namespace_folders.all,
+        )
         return guarded
 
     def use_memory(self, budget: MemoryBudget) -> None:
@@ -94,6 +101,11 @@ class Catalog:
         self.services.coordinator.use_memory(budget)
         self.services.views.use_memory(budget)
         self.services.use_manifest_memory(budget)
+
+    def use_signing_key(self, key: bytes) -> None:
+        """Sign staged tables with this key, so that every catalog that has it can create them. Not for the services of
+        a forked child."""
+        self.services.stage_proofs.use_key(key)
 
     @property
     def locations(self) -> LocationPolicy | None:

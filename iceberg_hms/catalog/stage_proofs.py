@@ -12,18 +12,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from iceberg_hms.changes.updates import set_field
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Runtime, TableName
-from iceberg_hms.errors import ConfigError
 
 #: The property of a staged table; no table has it.
 STAGE_PROOF: Final = "iceberg-hms.stage-proof"
-#: Bytes of the shortest key that a file may have.
-_KEY_MIN: Final = 32
 
 
 class StageProofs:
@@ -33,21 +28,13 @@ class StageProofs:
         self._key = key
 
     @classmethod
-    def configured(cls, settings: Settings, runtime: Runtime) -> StageProofs:
-        """With the key of `rest.signing-key-file`, or with one of its own. Raises ConfigError for a file that cannot be
-        read or that holds less than 32 bytes."""
-        if not settings.rest_signing_key_file:
-            return cls(hashlib.sha256((runtime.uuid() + runtime.uuid()).encode()).digest())
-        try:
-            key = Path(settings.rest_signing_key_file).read_bytes().strip()
-        except OSError as error:
-            raise ConfigError(f"`rest.signing-key-file` cannot be read: {error}") from error
-        if len(key) < _KEY_MIN:
-            raise ConfigError(
-                f"the key in `rest.signing-key-file` has {len(key)} bytes",
-                next_step=f"write at least {_KEY_MIN} random ones, such as `openssl rand -hex 32` prints",
-            )
-        return cls(key)
+    def of_process(cls, runtime: Runtime) -> StageProofs:
+        """With a key of its own."""
+        return cls(hashlib.sha256((runtime.uuid() + runtime.uuid()).encode()).digest())
+
+    def use_key(self, key: bytes) -> None:
+        """Go on with another key."""
+        self._key = key
 
     def sign(self, name: TableName, location: str, uuid: str) -> str:
         """The proof for a table that is staged now."""

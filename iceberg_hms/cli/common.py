@@ -21,6 +21,7 @@ from iceberg_hms.cli.lifetime import Lifetime, restart_in_place
 from iceberg_hms.cli.logs import RECORD, LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
+from iceberg_hms.rest.settings import RestSettings, load
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
@@ -216,7 +217,16 @@ TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="database.ta
 
 
 def load_settings(config: Path | None, overrides: Sequence[str] | None, **options: object) -> Settings:
-    """Settings from a command's options and its `--set`s, over environment and file. Raises ConfigError."""
+    """As `load_all_settings`, for commands that need the library's alone."""
+    library, _ = load_all_settings(config, overrides, **options)
+    return library
+
+
+def load_all_settings(
+    config: Path | None, overrides: Sequence[str] | None, **options: object
+) -> tuple[Settings, RestSettings]:
+    """The library's settings and the server's, from a command's options and its `--set`s, over environment and file.
+    Raises ConfigError."""
     keywords: dict[str, object] = {name: value for name, value in options.items() if value is not None}
     for text in overrides or ():
         key, sign, value = text.partition("=")
@@ -225,7 +235,7 @@ def load_settings(config: Path | None, overrides: Sequence[str] | None, **option
         if key.strip() in keywords:
             raise ConfigError(f"`{key.strip()}` is given twice", next_step="keep one of the two")
         keywords[key.strip()] = value
-    return Settings.load(keywords, file=config)
+    return load(keywords, file=config)
 
 
 @contextmanager

@@ -22,12 +22,13 @@ from iceberg_hms.cli.common import (
     Warehouse,
     ZooKeeper,
     environment,
-    load_settings,
+    load_all_settings,
     require_metastore,
 )
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
+from iceberg_hms.setting import SettingsGroup
 
 if TYPE_CHECKING:
     from iceberg_hms.cli.common import Reader
@@ -112,7 +113,7 @@ def doctor(
     Makes a scratch view in the database `default` and a scratch file in the warehouse, and removes both. The exit code
     is 1 if commits cannot work.
     """
-    settings = load_settings(
+    settings, server = load_all_settings(
         config, overrides, metastore_uri=metastore_uri, warehouse=warehouse, zookeeper=zookeeper, lock=lock
     )
     require_metastore(settings)
@@ -124,14 +125,14 @@ def doctor(
     healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
-        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.shown()})
+        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.shown() | server.shown()})
     else:
-        print_findings(settings, findings)
+        print_findings(findings, settings, server)
     if not healthy:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def print_findings(settings: Settings, findings: Sequence[CheckResult]) -> None:
+def print_findings(findings: Sequence[CheckResult], *settings: SettingsGroup) -> None:
     """Print findings and settings as tables."""
     shown = output.console()
     for subject in dict.fromkeys(finding.subject for finding in findings):
@@ -140,12 +141,13 @@ def print_findings(settings: Settings, findings: Sequence[CheckResult]) -> None:
         ]
         shown.print(output.table(subject, ("check", "state", "found", "meaning"), rows))
         shown.print()
-    shown.print(output.table("Settings in force", ("key", "value", "default, if it differs"), settings_rows(settings)))
+    keys = [row for group in settings for row in settings_rows(group)]
+    shown.print(output.table("Settings in force", ("key", "value", "default, if it differs"), keys))
 
 
-def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
+def settings_rows(settings: SettingsGroup) -> list[tuple[str, str, str]]:
     """Every key, its value, and its default if that differs."""
-    defaults = Settings().as_dict()
+    defaults = type(settings)().as_dict()
     return [
         (key, output.cell(value), "" if value == defaults[key] else output.cell(defaults[key]))
         for key, value in settings.shown().items()

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -28,7 +28,7 @@ from iceberg_hms.cli.common import (
     Warehouse,
     ZooKeeper,
     environment,
-    load_settings,
+    load_all_settings,
     open_catalog,
     require_extra,
 )
@@ -38,7 +38,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IcebergHmsError
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.tokens import Everyone, FirstThatKnows, OneToken, TokenFile, new_token
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, load_warehouses
+from iceberg_hms.rest.settings import RestSettings
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE, load_warehouses
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
@@ -80,7 +81,7 @@ def serve(
     Without --token-file or --no-auth it makes a token of its own, which is in that line. SIGUSR2 restarts it in place,
     with its arguments: new connections wait meanwhile. A socket that systemd hands over replaces --host and --port.
     """
-    settings = load_settings(
+    library, settings = load_all_settings(
         config,
         overrides,
         metastore_uri=metastore_uri,
@@ -91,7 +92,7 @@ def serve(
         rest_port=port,
         rest_audit_log=audit_log,
     )
-    warehouses = load_warehouses(settings, file=config)
+    warehouses = load_warehouses((library, settings), file=config)
     access, token = choose_access(token_file, settings, no_auth=no_auth)
     made = {} if token is None else {"token": token}
     require_extra("server", "starlette", "uvicorn")
@@ -101,19 +102,18 @@ def serve(
     with (
         logs.in_background(settings.rest_audit_log) as log,
         environment(context).lifetime(exit_with_stdin) as lifetime,
-        open_catalog(context, settings) as catalog,
-        open_warehouses(context, settings, warehouses) as others,
+        open_catalog(context, library) as catalog,
+        open_warehouses(context, library, warehouses) as others,
     ):
         served = cast("Catalog", catalog)
-        where = settings.rest_host, settings.rest_port
-        server = RestServer(served, *where, access=access, warehouses=others, listener=inherited(os.environ))
+        where, listener = (settings.rest_host, settings.rest_port), inherited(os.environ)
+        server = RestServer(served, *where, settings=settings, access=access, warehouses=others, listener=listener)
 
         def announce(uri: str) -> None:
-            _announce(uri, settings, others, made)
+            _announce(uri, library, others, made)
             # A server that starts before its metastore becomes ready when that answers.
-            threading.Thread(
-                target=warn_unless_they_answer, args=(served, others), name="metastore-check", daemon=True
-            ).start()
+            catalogs = served, {name: each for name, (each, _) in others.items()}
+            threading.Thread(target=warn_unless_they_answer, args=catalogs, name="metastore-check", daemon=True).start()
 
         kept = _run(server, lifetime, announce)
     if kept is not None and lifetime.restarts:
@@ -146,7 +146,7 @@ def _run(server: RestServer, lifetime: Waiting, announce: Callable[[str], None])
         server.stop()
 
 
-def _announce(uri: str, settings: Settings, others: Mapping[str, Catalog], made: Mapping[str, str]) -> None:
+def _announce(uri: str, settings: Settings, others: Collection[str], made: Mapping[str, str]) -> None:
     """The line of JSON on stdout. made: the token that the server made."""
     where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
     names = {"warehouses": sorted(others)} if others else {}
@@ -165,20 +165,21 @@ def warn_unless_they_answer(catalog: Catalog, others: Mapping[str, Catalog]) -> 
 
 @contextmanager
 def open_warehouses(
-    context: typer.Context, default: Settings, warehouses: Mapping[str, Settings]
-) -> Iterator[dict[str, Catalog]]:
-    """The catalogs of all warehouses but the default one. Logs which have one metastore: there a scope for one opens
-    the same tables as a scope for the other."""
+    context: typer.Context, default: Settings, warehouses: Mapping[str, tuple[Settings, RestSettings]]
+) -> Iterator[dict[str, tuple[Catalog, RestSettings]]]:
+    """The catalogs of all warehouses but the default one, and the server's settings for each. Logs which have one
+    metastore: there a scope for one opens the same tables as a scope for the other."""
     names_of: dict[tuple[str, ...], list[str]] = {}
-    for name, settings in {DEFAULT_WAREHOUSE: default, **warehouses}.items():
+    library_of = {name: library for name, (library, _) in warehouses.items()}
+    for name, settings in {DEFAULT_WAREHOUSE: default, **library_of}.items():
         names_of.setdefault(tuple(sorted(settings.metastore_uris)), []).append(name)
     for names in names_of.values():
         if len(names) > 1:
             logger.warning("warehouses %s have the same metastore, and so the same tables", ", ".join(names))
     with ExitStack() as stack:
         yield {
-            name: cast("Catalog", stack.enter_context(open_catalog(context, settings)))
-            for name, settings in warehouses.items()
+            name: (cast("Catalog", stack.enter_context(open_catalog(context, library))), settings)
+            for name, (library, settings) in warehouses.items()
         }
 
 
@@ -201,7 +202,7 @@ def raise_open_files(wanted: int) -> int:
     return limit
 
 
-def choose_access(token_file: Path | None, settings: Settings, *, no_auth: bool) -> tuple[Access, str | None]:
+def choose_access(token_file: Path | None, settings: RestSettings, *, no_auth: bool) -> tuple[Access, str | None]:
     """Who may do what, and the token that was made if no option says. Raises ConfigError for an unusable file."""
     if no_auth:
         if token_file is not None or settings.rest_oidc_issuer:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from iceberg_hms.cli import output
-from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_settings
+from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_all_settings
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import read_only_token
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, defaults_file, session_configuration
@@ -48,11 +48,11 @@ def spark_conf(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --form json.")] = False,
 ) -> None:
     """Print Spark's settings for a session catalog served by `iceberg-hms serve`."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    settings, server = load_all_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
     if not settings.metastore_uri:
         _require_metastore_of_spark()
     values = session_configuration(
-        server_uri=server_uri or f"http://{settings.rest_host}:{settings.rest_port}",
+        server_uri=server_uri or f"http://{server.rest_host}:{server.rest_port}",
         token=None if token_file is None else read_only_token(token_file),
         metastore_uri=settings.metastore_uri or None,
         warehouse=settings.warehouse or None,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from iceberg_hms.config import Value, settings
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import FileBeyondLimit, InvalidInput
+from iceberg_hms.setting import Value, described
 
 #: What inflates to less than this is never out of proportion.
 SMALL_BYTES: Final = 16 * 1024 * 1024
@@ -110,4 +111,4 @@ class FileBounds:
         return max(SMALL_BYTES, self.inflate_ratio.value * size)
 
 
-DEFAULT_BOUNDS: Final = FileBounds.of({setting.key: setting.default for setting in settings()})
+DEFAULT_BOUNDS: Final = FileBounds.of({setting.key: setting.default for setting in described(Settings)})

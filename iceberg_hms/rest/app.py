@@ -1,6 +1,6 @@
 """The ASGI application that serves a catalog over the Iceberg REST protocol.
 
-    app = create_app(catalog, token="...", settings=catalog.settings)
+    app = create_app(catalog, token="...")
 
 It runs under any ASGI server; `server.RestServer` runs it on uvicorn. Every request passes through here, and a commit
 shares its server with many others, so no framework stands between the ASGI server and `dispatch`: its layers cost more
@@ -22,7 +22,6 @@ from starlette.types import Receive, Scope, Send
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.reading.metadata_cache import VERSIONS
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, NoSuchTable, NoSuchWarehouse
 from iceberg_hms.format.file_bounds import FileBounds
@@ -46,7 +45,8 @@ from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import send_in_parts
 from iceberg_hms.rest.routing import Match, Routes
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, is_warehouse_name
+from iceberg_hms.rest.settings import RestSettings
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE, is_warehouse_name
 
 #: What supervisors ask again and again.
 _WATCHED: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
@@ -62,28 +62,32 @@ def create_app(
     catalog: Catalog,
     *,
     token: str | None = None,
-    settings: Settings,
+    settings: RestSettings | None = None,
     access: Access | None = None,
     free_locations: bool = False,
-    warehouses: Mapping[str, Catalog] | None = None,
+    warehouses: Mapping[str, tuple[Catalog, RestSettings]] | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> App:
     """The REST catalog of a catalog.
 
+    settings: the server's; None: the defaults.
     access: who calls, and what they may do. Without it everyone who sends `token` may do everything, and without a
     token everyone.
     free_locations: clients may name every location, since they have the process's rights anyway.
-    warehouses: further catalogs by their names, with the settings that they were made with (`load_warehouses`).
+    warehouses: further catalogs and the server's settings for each, by their names (`load_warehouses`).
     Raises ConfigError for a blank token, for settings that contradict each other, and as `Catalog.for_clients`. The
     caller keeps the catalogs and closes them.
     """
-    catalogs = {DEFAULT_WAREHOUSE: catalog, **(warehouses or {})}
-    settings_of = {name: each.settings for name, each in catalogs.items()} | {DEFAULT_WAREHOUSE: settings}
-    memory = _memory(settings.rest_memory_max_bytes, settings_of.values())
-    for each in catalogs.values():
+    settings = settings or RestSettings()
+    served = {DEFAULT_WAREHOUSE: (catalog, settings), **(warehouses or {})}
+    memory = _memory(settings.rest_memory_max_bytes, (each for each, _ in served.values()))
+    key = settings.signing_key()
+    for each, _ in served.values():
         each.use_memory(memory)
+        if key is not None:
+            each.use_signing_key(key)
     context = ServerContext(
-        catalog=catalog if free_locations else catalog.for_clients(),
+        catalog=_for_clients(catalog, settings, free=free_locations),
         settings=settings,
         access=access or (Everyone() if token is None else OneToken(token)),
         counters=Counters(tables=settings.rest_metrics_tables),
@@ -94,19 +98,19 @@ def create_app(
         bodies=ResponseBodyCache(memory),
         loads=ResponseBodyCache(memory),
         clock=clock,
-        warehouses=settings_of,
+        warehouses={name: each for name, (_, each) in served.items()},
     )
     catalog.subscribe(context.counters.count_event)
     catalog.subscribe(ServerTrail(clock, DEFAULT_WAREHOUSE).write)
     _merge_manifests(context.catalog, settings)
     contexts = [context]
-    for name, each in (warehouses or {}).items():
+    for name, (each, its) in (warehouses or {}).items():
         own = replace(
             context,
-            catalog=each if free_locations else each.for_clients(),
-            settings=each.settings,
-            read_threads=_read_threads(each.settings),
-            write_threads=_write_threads(each.settings),
+            catalog=_for_clients(each, its, free=free_locations),
+            settings=its,
+            read_threads=_read_threads(its),
+            write_threads=_write_threads(its),
             warehouse=name,
         )
         each.subscribe(context.counters.count_event)
@@ -116,9 +120,16 @@ def create_app(
     return App(contexts)
 
 
-def _memory(max_bytes: int, settings: Iterable[Settings]) -> MemoryBudget:
+def _for_clients(catalog: Catalog, settings: RestSettings, *, free: bool) -> Catalog:
+    """free: clients may name every location."""
+    if free:
+        return catalog
+    return catalog.for_clients(settings.rest_allowed_locations, strict=settings.rest_locations == "strict")
+
+
+def _memory(max_bytes: int, catalogs: Iterable[Catalog]) -> MemoryBudget:
     """The budget of a server. Raises ConfigError if the largest metadata file may take more."""
-    largest = max(FileBounds.of(each.as_dict()).held_bytes for each in settings)
+    largest = max(FileBounds.of(each.settings.as_dict()).held_bytes for each in catalogs)
     needed = VERSIONS * largest
     if needed > max_bytes:
         raise ConfigError(
@@ -128,17 +139,17 @@ def _memory(max_bytes: int, settings: Iterable[Settings]) -> MemoryBudget:
     return MemoryBudget(max_bytes, largest)
 
 
-def _merge_manifests(catalog: Catalog, settings: Settings) -> None:
+def _merge_manifests(catalog: Catalog, settings: RestSettings) -> None:
     if settings.rest_merge_manifests:
         wait_seconds = settings.rest_commit_wait_ms / 1000
         catalog.subscribe(ManifestMerging(lambda: catalog.services, wait_seconds, catalog.locations))
 
 
-def _read_threads(settings: Settings) -> RequestThreads:
+def _read_threads(settings: RestSettings) -> RequestThreads:
     return RequestThreads("iceberg-hms-rest-read", settings.rest_threads)
 
 
-def _write_threads(settings: Settings) -> RequestThreads:
+def _write_threads(settings: RestSettings) -> RequestThreads:
     return RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads)
 
 

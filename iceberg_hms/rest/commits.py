@@ -40,7 +40,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     creates = _creates(body)
     if creates:
         request.require(Action.CREATE_TABLE, *table)
-        marks = protected.marks_of_new_tables(request.context.settings)
+        marks = protected.marks_of_new_tables(request.catalog.settings)
         request.require_protected(protected.changed_by(body.updates, marks), *table)
     request.entry.snapshots = _snapshot_ids(body)
     marks_caller = request.context.settings.rest_caller_in_summary

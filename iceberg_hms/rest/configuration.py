@@ -11,7 +11,7 @@ from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, views
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
-from iceberg_hms.warehouse_settings import is_warehouse_name
+from iceberg_hms.rest.warehouses import is_warehouse_name
 
 CONFIG_TEMPLATE: Final = "/v1/config"
 #: The separator of namespaces' parts that clients use unless the server advertises another one.
@@ -79,7 +79,7 @@ def get_config(request: RestRequest) -> Response:
     settings = context.settings
     asked = request.query.get("warehouse", "")
     decided: dict[str, str] = {}
-    if len(context.warehouses) > 1 and asked and asked.rstrip("/") != context.settings.warehouse.rstrip("/"):
+    if len(context.warehouses) > 1 and asked and asked.rstrip("/") != context.catalog.settings.warehouse.rstrip("/"):
         if asked in context.warehouses or is_warehouse_name(asked):
             # Before it is known whether there is one: else its name could be guessed.
             request.require_warehouse(asked)

@@ -12,9 +12,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.log_lines import LineLimit
+from iceberg_hms.rest.settings import RestSettings
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ConnectionLimits:
     send_seconds: float
 
     @classmethod
-    def of(cls, settings: Settings, open_files: int) -> ConnectionLimits:
+    def of(cls, settings: RestSettings, open_files: int) -> ConnectionLimits:
         """The settings' limits, with no more connections than the process can open. open_files: its own limit."""
         connections = max(1, min(settings.rest_max_connections, open_files - OTHER_FILES))
         if connections < settings.rest_max_connections:

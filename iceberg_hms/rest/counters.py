@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.rest.errors import cause_of
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.outcome.commit_report import CommitReport

@@ -27,7 +27,6 @@ from starlette.types import Receive, Scope
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
 from iceberg_hms.format.metadata.parsed_size import TextSize, count_values, is_wide
 from iceberg_hms.memory_budget import MemoryBudget
@@ -45,7 +44,8 @@ from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import compressed, worth_compressing
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.settings import RestSettings
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class ServerContext:
     the server's, except catalog and settings."""
 
     catalog: Catalog
-    settings: Settings
+    settings: RestSettings
     access: Access
     counters: Counters
     read_threads: RequestThreads
@@ -102,7 +102,7 @@ class ServerContext:
     loads: ResponseBodyCache = field(default_factory=ResponseBodyCache)
     compress_seconds: float = COMPRESS_SECONDS
     warehouse: str = DEFAULT_WAREHOUSE
-    warehouses: Mapping[str, Settings] = field(default_factory=dict)
+    warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
 
     @property
     def memory(self) -> MemoryBudget:
@@ -323,7 +323,9 @@ class Resource:
         return entry.caller
 
 
-async def read_body(receive: Receive, headers: Headers, settings: Settings, held: HeldByRequest) -> tuple[bytes, int]:
+async def read_body(
+    receive: Receive, headers: Headers, settings: RestSettings, held: HeldByRequest
+) -> tuple[bytes, int]:
     """The body and the number of its values, which are counted as they arrive. Raises HTTPException: 413 as soon as the
     body is known to have more bytes or values than it may (the rest is not kept), 408 if it does not arrive in time.
     Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 #: How much a line repeats of each text that a client sent.
 TEXT_MAX: Final = 256

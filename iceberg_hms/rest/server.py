@@ -28,6 +28,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.connections import ConnectionLimits, Connections
 from iceberg_hms.rest.http_protocol import BoundedHttpProtocol, TlsAcceptor
 from iceberg_hms.rest.responses import is_loopback
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.rest.tls import certificates
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ MAX_PORT: Final = 65_535
 class RestServer:
     """A REST server for a catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token, access, free_locations, warehouses: as for
+    host, port: where to listen; port 0 takes any free one. token, settings, access, free_locations, warehouses: as for
     `create_app`. listener: a socket that listens already, and that another process may have as well; its address counts
     instead of host and port, and the server closes it.
     The caller keeps the catalogs and closes them after `stop`. Raises ConfigError for a host that other machines reach
@@ -65,27 +66,28 @@ class RestServer:
         port: int,
         token: str | None = None,
         *,
+        settings: RestSettings | None = None,
         access: Access | None = None,
         free_locations: bool = False,
-        warehouses: Mapping[str, Catalog] | None = None,
+        warehouses: Mapping[str, tuple[Catalog, RestSettings]] | None = None,
         listener: socket.socket | None = None,
     ) -> None:
         self._listener = listener
         self._is_shared = listener is not None
         self._host: str = host if listener is None else listener.getsockname()[0]
         self._port: int = port if listener is None else listener.getsockname()[1]
+        self._settings = settings or RestSettings()
         self._app = create_app(
             catalog,
             token=token,
-            settings=catalog.settings,
+            settings=self._settings,
             access=access,
             free_locations=free_locations,
             warehouses=warehouses,
         )
-        self._settings = catalog.settings
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
-        self._certificates = certificates(catalog.settings)
+        self._certificates = certificates(self._settings)
         if not is_loopback(self._host):
             _check_exposure(self._host, secret=token is not None, access=access, tls=self._certificates is not None)
 

@@ -48,7 +48,7 @@ from iceberg_hms.rest.responses import (
     tag_matches,
     version_of,
 )
-from iceberg_hms.rest_settings import PurgePolicy
+from iceberg_hms.rest.settings import PurgePolicy
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def create_table(request: RestRequest) -> Response:
     body = CreateTable.parse(request.body)
     identifier = (namespace, body.name)
     request.require(Action.STAGE_TABLE if body.stage else Action.CREATE_TABLE, *identifier)
-    marks = protected.marks_of_new_tables(request.context.settings)
+    marks = protected.marks_of_new_tables(request.catalog.settings)
     request.require_protected(protected.changed(body.properties, marks), *identifier)
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
@@ -193,7 +193,7 @@ def register_table(request: RestRequest) -> Response:
 
     def check(metadata: TableMetadata, replaced: TableMetadata | None) -> None:
         if replaced is None:
-            keys = protected.changed(metadata.properties, protected.marks_of_new_tables(request.context.settings))
+            keys = protected.changed(metadata.properties, protected.marks_of_new_tables(request.catalog.settings))
         else:
             keys = protected.replaced(metadata.properties, replaced.properties)
         request.require_protected(keys, *identifier)

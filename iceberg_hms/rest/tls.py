@@ -7,8 +7,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest.settings import RestSettings
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def certificates(settings: Settings) -> Certificates | None:
+def certificates(settings: RestSettings) -> Certificates | None:
     """Those that the settings name; None for a server without TLS. Raises ConfigError as `Certificates`, and for a key
     or authorities without a certificate."""
     others = settings.rest_ssl_keyfile or settings.rest_ssl_ca_certs

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.access.tokens import new_token
+from iceberg_hms.rest.settings import RestSettings, load
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class _CatalogServer:
         self.close()
 
 
-def without_tls(settings: Settings) -> Settings:
+def without_tls(settings: RestSettings) -> RestSettings:
     """The settings of a server that its own process alone calls, on loopback: the certificate of `serve`, which the
     environment may name too, is not for 127.0.0.1."""
     return dataclasses.replace(settings, rest_ssl_certfile="", rest_ssl_keyfile="", rest_ssl_ca_certs="")
@@ -140,11 +140,14 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
     from iceberg_hms.assembly import assemble
     from iceberg_hms.rest.server import RestServer
 
-    catalog = assemble(without_tls(Settings.load(settings)))
+    library, server_settings = load(settings)
+    catalog = assemble(library)
     try:
         catalog.list_namespaces()
         # Its clients are this process's own Spark sessions, which have the process's rights.
-        server = RestServer(catalog, host="127.0.0.1", port=0, token=token, free_locations=True)
+        server = RestServer(
+            catalog, "127.0.0.1", 0, token=token, settings=without_tls(server_settings), free_locations=True
+        )
         uri = server.start()
     except BaseException:
         catalog.close()

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError
+from iceberg_hms.setting import is_of_server
 from iceberg_hms.spark.configuration import (
     CATALOG_TOKEN,
     EXTENSIONS,
@@ -156,7 +157,7 @@ class SessionBuilder(SparkSession.Builder):
         wrong.
         """
         given = {
-            **self.target.settings,
+            **{name: value for name, value in self.target.settings.items() if not is_of_server(name)},
             "metastore_uri": self.target.metastore_uri or metastore_of(user.settings),
             "warehouse": self.target.warehouse or user.settings.get(WAREHOUSE),
         }

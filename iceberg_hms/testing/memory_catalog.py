@@ -110,7 +110,7 @@ def memory_catalog(
             lister=pointer,
             views=ViewOperations(ports, MemoryViewPointer(pointer), loaded),
             hive_tables=hive_tables or MemoryHiveTables(pointer),
-            stage_proofs=StageProofs.configured(loaded, threads),
+            stage_proofs=StageProofs.of_process(threads),
             open_input=files.open,
             use_manifest_memory=manifests.use_memory,
             new_snapshot_id=clock.snapshot_id,

@@ -54,9 +54,9 @@ class CommitGate:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
 
-    def for_clients(self) -> Self:
+    def for_clients(self, allowed_locations: str = "", *, strict: bool = False) -> Self:
         """As the catalog does. The server calls this object, and this object the guarded catalog."""
-        self._catalog = self._catalog.for_clients()
+        self._catalog = self._catalog.for_clients(allowed_locations, strict=strict)
         return self
 
     def close(self) -> None:

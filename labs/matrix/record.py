@@ -88,7 +88,7 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def serving(catalog: Any, port: int) -> Iterator[tuple[Capture, str]]:
     """The catalog over REST with a capture in front. port: where, on loopback; 0 takes any free one."""
-    capture = Capture(create_app(catalog, token=TOKEN, settings=catalog.settings))
+    capture = Capture(create_app(catalog, token=TOKEN))
     server = uvicorn.Server(uvicorn.Config(capture, host="127.0.0.1", port=port, log_level="warning", ws="none"))
     listener = server.config.bind_socket()
     # From here on clients may connect; the server answers them once it runs.

@@ -32,7 +32,7 @@ from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from labs.siege.loop_probe import probe_servers, stalls_of
-from tests.rest.fakes import SCHEMA
+from tests.rest.fakes import SCHEMA, divided
 
 TABLES = 9
 #: Of which metadata of so many bytes is made: many short properties, or a long one.
@@ -58,15 +58,15 @@ def serve() -> None:
     folder, pointer = Path(given["folder"]), MemoryTablePointer(namespaces=("default",))
     # Real files stand in for those in memory.
     files: Any = PyArrowFiles()
-    settings = {"warehouse": f"file:{folder}", **given["settings"]}
-    with memory_catalog(files=files, pointer=pointer, **settings) as maker:
+    library, server_settings = divided({"warehouse": f"file:{folder}", **given["settings"]})
+    with memory_catalog(files=files, pointer=pointer, **library) as maker:
         for number in range(given["tables"]):
             location = maker.create_table(("default", f"t{number}"), SCHEMA).metadata_location
             _grow(Path(location.removeprefix("file:")), folder / "properties", compress=given["compress"])
     probe_servers(folder / "stalls")
     with (
-        memory_catalog(files=files, pointer=pointer, **settings) as catalog,
-        RestServer(catalog, "127.0.0.1", 0) as server,
+        memory_catalog(files=files, pointer=pointer, **library) as catalog,
+        RestServer(catalog, "127.0.0.1", 0, settings=server_settings) as server,
     ):
         # As `iceberg-hms serve` does.
         gc.collect()

@@ -190,9 +190,9 @@ def test_clients_name_only_locations_that_they_may() -> None:
 
 
 def test_strict_clients_read_no_view_elsewhere() -> None:
-    with memory_catalog(**{"rest.locations": "strict"}) as catalog:
+    with memory_catalog() as catalog:
         catalog.create_namespace("db")
         make(catalog, location="file:/elsewhere/v")
         assert catalog.views.load("db.v").metadata.location == "file:/elsewhere/v"
         with pytest.raises(LocationNotAllowed):
-            catalog.for_clients().views.load("db.v")
+            catalog.for_clients(strict=True).views.load("db.v")

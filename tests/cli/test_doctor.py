@@ -173,9 +173,11 @@ def test_no_warehouse_is_a_warning() -> None:
 
 
 def test_all_good_is_exit_code_0_and_doctor_shows_the_settings_in_force(tmp_path: Path) -> None:
-    told = answer("doctor", "--warehouse", f"file:{tmp_path}", "--set", "clients=7", **probing(GOOD))
+    told = answer(
+        "doctor", "--warehouse", f"file:{tmp_path}", "--set", "clients=7", "--set", "rest.port=9", **probing(GOOD)
+    )
     assert told["healthy"] is True
-    assert told["settings"]["clients"] == 7
+    assert (told["settings"]["clients"], told["settings"]["rest.port"]) == (7, 9)
     assert {finding["state"] for finding in told["findings"]} == {"ok"}
 
 

@@ -17,6 +17,7 @@ import pytest
 from iceberg_hms.cli.serve import choose_access, raise_open_files, warn_unless_they_answer
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from iceberg_hms.rest.settings import RestSettings
 from tests.cli.fakes import METASTORE, Asked, run
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.callers import write_private
@@ -200,19 +201,21 @@ def test_a_file_without_a_usable_token_is_refused_by_its_path(content: bytes, tm
     file.touch(0o600)
     file.write_bytes(content)
     with pytest.raises(ConfigError, match="token"):
-        choose_access(file, Settings(), no_auth=False)
+        choose_access(file, RestSettings(), no_auth=False)
 
 
 def test_a_missing_token_file_and_two_words_on_tokens_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the token file"):
-        choose_access(tmp_path / "nothing", Settings(), no_auth=False)
+        choose_access(tmp_path / "nothing", RestSettings(), no_auth=False)
     with pytest.raises(ConfigError, match="who may call too"):
-        choose_access(tmp_path / "nothing", Settings(), no_auth=True)
+        choose_access(tmp_path / "nothing", RestSettings(), no_auth=True)
 
 
 def test_tokens_are_made_anew_each_time() -> None:
-    assert choose_access(None, Settings(), no_auth=True)[1] is None
-    assert choose_access(None, Settings(), no_auth=False)[1] != choose_access(None, Settings(), no_auth=False)[1]
+    assert choose_access(None, RestSettings(), no_auth=True)[1] is None
+    assert (
+        choose_access(None, RestSettings(), no_auth=False)[1] != choose_access(None, RestSettings(), no_auth=False)[1]
+    )
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_and_never_lowered() -> None:

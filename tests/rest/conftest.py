@@ -16,7 +16,7 @@ def catalog() -> ScriptedCatalog:
 @pytest.fixture
 def web(catalog: ScriptedCatalog) -> Web:
     """The application over `catalog`, without a token."""
-    return Web(create_app(catalog, token=None, settings=catalog.settings))
+    return Web(create_app(catalog, token=None, settings=catalog.rest_settings))
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ import httpx
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.views import Views
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.rest.settings import RestSettings, load
+from iceberg_hms.setting import is_of_server
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_hive import MemoryHiveTables
@@ -45,10 +47,17 @@ def creation_of(location: str, uuid: str, *more: dict[str, Any], schema: Mapping
     return {"requirements": [{"type": "assert-create"}], "updates": [*updates, *more]}
 
 
+def divided(settings: Mapping[str, Any]) -> tuple[dict[str, Any], RestSettings]:
+    """Settings for `memory_catalog`, and those of a server."""
+    _, server = load({name: value for name, value in settings.items() if is_of_server(name)}, environ={})
+    return {name: value for name, value in settings.items() if not is_of_server(name)}, server
+
+
 class ScriptedCatalog(Catalog):
     """The catalog in memory, under a test's control. Starts with the namespace `default` and no table.
 
-    settings: as for `memory_catalog`. metastore, files, hive_tables: what its tables stand on.
+    settings: as for `memory_catalog`, and those of a server for it (`rest_settings`).
+    metastore, files, hive_tables: what its tables stand on.
     errors: method name -> what it raises instead of working. calls: (method, keyword arguments) of every call.
     gate: while set, every call releases `waiting` and then blocks until the gate opens.
     listeners: functions that `subscribe` was given.
@@ -64,7 +73,8 @@ class ScriptedCatalog(Catalog):
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.closed = 0
         self.hive_tables = MemoryHiveTables(self.metastore)
-        inner = memory_catalog(files=self.files, pointer=self.metastore, hive_tables=self.hive_tables, **settings)
+        library, self.rest_settings = divided(settings)
+        inner = memory_catalog(files=self.files, pointer=self.metastore, hive_tables=self.hive_tables, **library)
         super().__init__(lambda: inner.services)
 
     @property

@@ -13,6 +13,7 @@ from iceberg_hms.rest.access.audit import LOGGER as AUDIT
 from iceberg_hms.rest.access_log import LOGGER
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.log_lines import TEXT_MAX
+from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 
 TABLE = "/v1/namespaces/logging/tables/events"
@@ -34,7 +35,7 @@ def catalog() -> ScriptedCatalog:
 
 @pytest.fixture
 def web(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, settings=catalog.settings))
+    return Web(create_app(catalog, settings=catalog.rest_settings))
 
 
 def written(lines: pytest.LogCaptureFixture, logger: str = LOGGER) -> list[dict[str, Any]]:
@@ -75,7 +76,7 @@ def test_whatever_comes_of_a_request_is_in_its_line(
 
 
 def test_a_client_that_leaves_has_a_line_too(catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture) -> None:
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
 
     async def receive() -> Any:
         return {"type": "http.disconnect"}
@@ -100,7 +101,7 @@ def test_health_checks_have_lines_only_when_they_fail(
 
 
 def test_no_client_forges_a_line_or_makes_it_long(catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture) -> None:
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     evil = b'/v1/x\n{"time": "\x1b[2J\x7f\xff'
 
     async def receive() -> Any:
@@ -130,7 +131,7 @@ def test_no_client_forges_a_line_or_makes_it_long(catalog: ScriptedCatalog, line
 
 def test_it_is_off_unless_the_setting_is_on(lines: pytest.LogCaptureFixture) -> None:
     catalog = ScriptedCatalog()
-    assert Web(create_app(catalog, settings=catalog.settings))("GET", "/v1/config").status_code == 200
+    assert Web(create_app(catalog, settings=catalog.rest_settings))("GET", "/v1/config").status_code == 200
     assert written(lines) == []
 
 
@@ -143,7 +144,9 @@ def test_a_log_that_wants_no_lines_gets_none(web: Web, caplog: pytest.LogCapture
 def test_a_line_names_a_warehouse_that_is_not_the_default_one(
     catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture
 ) -> None:
-    web = Web(create_app(catalog, settings=catalog.settings, warehouses={"sales": ScriptedCatalog()}))
+    web = Web(
+        create_app(catalog, settings=catalog.rest_settings, warehouses={"sales": (ScriptedCatalog(), RestSettings())})
+    )
     for path in ("/v1/sales/namespaces", "/v1/namespaces"):
         assert web("GET", path).status_code == 200
     assert [line.get("warehouse") for line in written(lines)] == ["sales", None]

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from iceberg_hms.rest.app import create_app
-from tests.rest.fakes import ScriptedCatalog, Web, error_of
+from iceberg_hms.rest.settings import RestSettings
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, creation_of, error_of
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_names_beyond_ascii_arrive_whole(web: Web) -> None:
 
 
 def test_an_asgi_server_without_raw_path_works_too(catalog: ScriptedCatalog) -> None:
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog)
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -63,7 +68,7 @@ def test_an_asgi_server_without_raw_path_works_too(catalog: ScriptedCatalog) -> 
 
 
 def test_the_threads_end_with_the_application(catalog: ScriptedCatalog) -> None:
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog)
     messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
     sent: list[Any] = []
 
@@ -88,3 +93,20 @@ def test_a_defect_is_500_without_its_text(web: Web, catalog: ScriptedCatalog, er
     status, kind, message = error_of(web("GET", "/v1/namespaces"))
     assert (status, kind) == (500, "ServiceFailureException")
     assert "secret" not in message
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_server_takes_what_another_one_with_the_same_key_file_staged_as_its_own(tmp_path: Path, shared: bool) -> None:
+    (tmp_path / "key").write_text("k" * 32)
+    settings = RestSettings(rest_signing_key_file=str(tmp_path / "key") if shared else "")
+    files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=("default",))
+    catalogs = [memory_catalog(files=files, pointer=pointer) for _ in range(2)]
+    stages, creates = (Web(create_app(each, settings=settings)) for each in catalogs)
+    table = "/v1/namespaces/default/tables"
+    staged = stages("POST", table, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    proof = {"action": "set-properties", "updates": staged["properties"]}
+    files.write(f"{staged['location']}/data/1.parquet", b"")
+    assert (
+        creates("POST", f"{table}/t", creation_of(staged["location"], staged["table-uuid"], proof)).status_code == 200
+    )
+    assert catalogs[0].pointer("default.t").owns_folder == shared

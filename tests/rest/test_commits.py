@@ -91,7 +91,7 @@ def test_a_resent_creation_succeeds_and_another_one_is_a_conflict() -> None:
     files.write("file:/warehouse/l/77.avro", encode_list(2, 77, None, 1, None, [])[0])
     with memory_catalog(files=files) as catalog:
         catalog.create_namespace("db")
-        web = Web(create_app(catalog, token=None, settings=catalog.settings))
+        web = Web(create_app(catalog))
         ours, other = (catalog.stage_table("db.t", SCHEMA).metadata for _ in range(2))
         first = web("POST", path, creation(ours, 77))
         assert first.status_code == 200
@@ -107,7 +107,7 @@ def test_a_first_snapshot_may_name_minus_one_as_its_parent() -> None:
     with memory_catalog() as catalog:
         catalog.create_namespace("db")
         metadata = catalog.create_table("db.t", SCHEMA).metadata
-        web = Web(create_app(catalog, token=None, settings=catalog.settings))
+        web = Web(create_app(catalog))
         bodies = []
         for snapshot_id in (77, 78):
             list_, _ = encode_list(2, snapshot_id, None, 1, None, [])
@@ -199,7 +199,7 @@ def test_the_catalog_gets_the_client_and_how_long_to_wait(web: Web, table: str, 
     response = web("POST", table, set_properties(a="b"), headers=headers)
     found = arguments(catalog)
     assert found["client"] == Client("PyIceberg/0.12.0", "0.14.1")
-    assert 0 < found["wait_seconds"] <= catalog.settings.rest_commit_wait_ms / 1000
+    assert 0 < found["wait_seconds"] <= catalog.rest_settings.rest_commit_wait_ms / 1000
     assert found["size"] > 10 * int(response.request.headers["content-length"]), "what it takes once it is parsed"
     assert found["idempotency_key"] is None
 
@@ -262,7 +262,7 @@ class Leaping(SystemClock):
 
 
 def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_not_begun(table: str, catalog: ScriptedCatalog) -> None:
-    web = Web(create_app(catalog, token=None, settings=catalog.settings, clock=Leaping()))
+    web = Web(create_app(catalog, token=None, settings=catalog.rest_settings, clock=Leaping()))
     catalog.calls.clear()
     response = web("POST", table, set_properties(a="b"))
     assert error_of(response)[:2] == (429, "TooManyRequestsException")
@@ -272,7 +272,7 @@ def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_not_begun(table: 
 def test_large_commits_at_the_same_time_all_land() -> None:
     catalog = ScriptedCatalog(rest_commit_threads=4)
     catalog.create_table(("default", "t"), SCHEMA)
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     catalog.gate = threading.Event()
 
     async def scene() -> list[httpx.Response]:

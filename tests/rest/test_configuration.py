@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.configuration import ENDPOINTS, advertised
+from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.rest.spec_endpoints import ENDPOINTS_OF_THE_SPEC
 
@@ -126,7 +126,7 @@ def test_endpoints_that_are_not_advertised_are_404(web: Web, method: str, path: 
 def web_with(**settings: str) -> Web:
     catalog = ScriptedCatalog(**settings)
     catalog.create_table(("default", "t"), SCHEMA)
-    return Web(create_app(catalog, settings=catalog.settings))
+    return Web(create_app(catalog, settings=catalog.rest_settings))
 
 
 def test_clients_get_the_properties_of_the_settings() -> None:
@@ -151,7 +151,7 @@ def test_each_warehouse_has_its_own_properties() -> None:
     sales = ScriptedCatalog(**{"rest.client-defaults": "of=sales", "rest.table-config": "io=sales"})
     for catalog in (default, sales):
         catalog.create_table(("default", "t"), SCHEMA)
-    web = Web(create_app(default, settings=default.settings, warehouses={"sales": sales}))
+    web = Web(create_app(default, settings=default.rest_settings, warehouses={"sales": (sales, sales.rest_settings)}))
     assert web("GET", "/v1/config").json()["defaults"] == {**NO_REPORTS, "of": "default"}
     assert web("GET", "/v1/config?warehouse=sales").json()["defaults"] == {**NO_REPORTS, "of": "sales"}
     assert web("GET", "/v1/namespaces/default/tables/t").json()["config"] == {}
@@ -193,9 +193,9 @@ def test_the_config_of_tables_comes_with_each_and_is_part_of_its_tag() -> None:
 def test_a_changed_config_is_another_version_for_clients_that_cache() -> None:
     catalog = ScriptedCatalog()
     catalog.create_table(("default", "t"), SCHEMA)
-    other = dataclasses.replace(catalog.settings, rest_table_config="a=b")
+    other = RestSettings(rest_table_config="a=b")
     tags = {
         Web(create_app(catalog, settings=settings))("GET", "/v1/namespaces/default/tables/t").headers["etag"]
-        for settings in (catalog.settings, other)
+        for settings in (catalog.rest_settings, other)
     }
     assert len(tags) == 2

@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.connections import OTHER_FILES, ConnectionLimits, Connections, peer_of
 from iceberg_hms.rest.counters import Counters
+from iceberg_hms.rest.settings import RestSettings
 
 
 class Fake:
@@ -26,18 +26,18 @@ class Fake:
 
 
 def limits(connections: int, per_peer: int) -> ConnectionLimits:
-    settings = Settings(rest_max_connections=connections, rest_max_connections_per_peer=per_peer)
+    settings = RestSettings(rest_max_connections=connections, rest_max_connections_per_peer=per_peer)
     return ConnectionLimits.of(settings, 1_000_000)
 
 
 def test_the_limits_are_those_of_the_settings_in_seconds() -> None:
-    found = ConnectionLimits.of(Settings(), 1_000_000)
+    found = ConnectionLimits.of(RestSettings(), 1_000_000)
     assert found == ConnectionLimits(4_096, 1_024, 65_536, 16 * 1024 * 1024, 10.0, 120, 300.0)
 
 
 @pytest.mark.parametrize(("open_files", "connections"), [(1_024, 1_024 - OTHER_FILES), (100, 1), (20_000, 4_096)])
 def test_connections_leave_open_files_to_everything_else(open_files: int, connections: int) -> None:
-    assert ConnectionLimits.of(Settings(), open_files).connections == connections
+    assert ConnectionLimits.of(RestSettings(), open_files).connections == connections
 
 
 def test_a_peer_at_its_limit_loses_its_own_idle_connections_alone() -> None:
@@ -77,7 +77,7 @@ def test_what_was_removed_or_refused_counts_no_more() -> None:
 
 def test_the_sweep_asks_every_connection_as_long_as_there_are_some() -> None:
     async def scene() -> None:
-        all_ = Connections(ConnectionLimits.of(Settings(rest_header_timeout_ms=1), 1_000_000), Counters())
+        all_ = Connections(ConnectionLimits.of(RestSettings(rest_header_timeout_ms=1), 1_000_000), Counters())
         first, second = Fake("a"), Fake("b")
         for each in (first, second):
             all_.admit(each, asyncio.get_running_loop())
@@ -119,7 +119,7 @@ def test_each_reason_is_logged_once_in_a_while_with_what_was_left_out(
 
 def test_fewer_connections_than_the_setting_says_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    ConnectionLimits.of(Settings(), 1_024)
+    ConnectionLimits.of(RestSettings(), 1_024)
     assert "768 connections at most: the process may open 1024 files" in caplog.text
 
 

@@ -195,7 +195,7 @@ def test_conflicts_are_counted_by_cause() -> None:
 
 def test_the_server_counts_conflicts_and_its_catalogs_events(catalog: ScriptedCatalog) -> None:
     catalog.create_table(("default", "t"), SCHEMA)
-    web = Web(create_app(catalog, token=None, settings=catalog.settings))
+    web = Web(create_app(catalog, token=None, settings=catalog.rest_settings))
     body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 409
     heard, *_ = catalog.listeners

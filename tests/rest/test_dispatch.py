@@ -11,7 +11,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.config import Settings
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.access.audit import AuditEntry
@@ -24,6 +23,7 @@ from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.work import owner
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
@@ -35,7 +35,7 @@ ENTRY = AuditEntry("an id", "a peer", Caller("", EVERYTHING))
 @pytest.fixture
 def small() -> Web:
     catalog = ScriptedCatalog(rest_max_body_bytes=LIMIT)
-    return Web(create_app(catalog, token=None, settings=catalog.settings))
+    return Web(create_app(catalog, token=None, settings=catalog.rest_settings))
 
 
 def namespace_of(size: int) -> bytes:
@@ -51,7 +51,7 @@ def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> Non
 
 
 def read(receive: Any, **settings: int) -> tuple[bytes, int]:
-    bounds = Settings(rest_max_body_bytes=LIMIT, **settings)
+    bounds = RestSettings(rest_max_body_bytes=LIMIT, **settings)
     return asyncio.run(dispatch.read_body(receive, Headers(), bounds, Admission(1, MemoryBudget(2 * 10**6)).enter("a")))
 
 
@@ -109,7 +109,7 @@ def test_a_compressed_body_is_refused(web: Web) -> None:
 
 
 def test_a_client_that_leaves_while_it_sends_changes_nothing(catalog: ScriptedCatalog) -> None:
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_head_never_has_a_body(web: Web, table: str) -> None:
 def test_large_responses_to_other_machines_are_compressed(catalog: ScriptedCatalog) -> None:
     for number in range(200):
         catalog.create_namespace(f"namespace_{number:04}")
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
     local, remote = (Web(app, peer=peer)("GET", "/v1/namespaces") for peer in ("127.0.0.1", "10.0.0.7"))
     assert "content-encoding" not in local.headers
     assert remote.headers["content-encoding"] == "gzip"
@@ -148,7 +148,7 @@ def test_large_responses_to_other_machines_are_compressed(catalog: ScriptedCatal
 
 def test_loads_are_served_while_every_write_thread_is_stuck() -> None:
     catalog = ScriptedCatalog(rest_threads=2, rest_commit_threads=2)
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
     gate = threading.Event()
 
     async def scene() -> None:
@@ -169,7 +169,7 @@ def test_loads_are_served_while_every_write_thread_is_stuck() -> None:
 
 def test_requests_beyond_the_waiting_limit_are_429_with_retry_after() -> None:
     catalog = ScriptedCatalog(rest_threads=1)
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
     catalog.gate = threading.Event()
 
     async def scene() -> list[httpx.Response]:
@@ -241,7 +241,7 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
     resource = Resource(
         ServerContext(
             ScriptedCatalog(),
-            Settings(),
+            RestSettings(),
             Everyone(),
             Counters(),
             read_threads,
@@ -274,7 +274,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
     resource = Resource(
         ServerContext(
             ScriptedCatalog(),
-            Settings(),
+            RestSettings(),
             Everyone(),
             Counters(),
             read_threads,

@@ -198,7 +198,7 @@ def test_the_number_of_the_others_comes_by_itself(
 
 
 def test_the_end_of_the_server_tells_the_number_too(catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture) -> None:
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     catalog.errors["load_namespace"] = AlreadyExists("x")
     messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
 

@@ -13,6 +13,7 @@ from iceberg_hms.errors import LockUnavailable, MetastoreUnavailable
 from iceberg_hms.locking.lock_admin import Listing, LockRecord
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 from tests.rest.test_counters import values
 from tests.security.callers import ByHand
@@ -67,7 +68,7 @@ def lock(state: str, seems_dead: str = "") -> LockRecord:
 
 def scrapes(catalog: ScriptedCatalog, clock: ByHand, script: Callable[[Callable[[], Any], ByHand], Any]) -> None:
     """Run a script of scrapes in one event loop."""
-    app = create_app(catalog, settings=catalog.settings, clock=clock)
+    app = create_app(catalog, settings=catalog.rest_settings, clock=clock)
 
     async def scene() -> None:
         async with Web(app).client() as client:
@@ -98,7 +99,7 @@ def test_the_memory_that_requests_hold_is_shown_with_its_bound() -> None:
         held.set_to(1_000)
         found = await scrape()
         assert found["iceberg_hms_rest_memory_bytes"] == before + 1_000
-        assert found["iceberg_hms_rest_memory_max_bytes"] == catalog.settings.rest_memory_max_bytes
+        assert found["iceberg_hms_rest_memory_max_bytes"] == catalog.rest_settings.rest_memory_max_bytes
 
     scrapes(catalog, ByHand(), script)
 
@@ -189,7 +190,7 @@ def test_a_setting_turns_the_listing_off() -> None:
 
 
 def test_waiting_commits_are_counted_with_the_age_of_the_oldest(catalog: ScriptedCatalog, table: str) -> None:
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
 
     async def scene() -> None:
@@ -226,7 +227,7 @@ def test_the_text_has_the_form_that_prometheus_asks_for() -> None:
     catalog.admin.found = (lock("ACQUIRED"),)
     catalog.create_namespace("logging")
     catalog.create_table(("logging", "events"), SCHEMA)
-    app = create_app(catalog, settings=catalog.settings, warehouses={"sales": WithLocks()})
+    app = create_app(catalog, settings=catalog.rest_settings, warehouses={"sales": (WithLocks(), RestSettings())})
     texts: list[str] = []
 
     async def scene() -> None:

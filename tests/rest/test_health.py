@@ -7,7 +7,6 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import AuditEntry
@@ -19,6 +18,7 @@ from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
 from iceberg_hms.rest.health import WATCHED_SECONDS, Health
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.runtime import ThreadRuntime
 from tests.rest.fakes import ScriptedCatalog, Web
 from tests.security.callers import ByHand
@@ -51,14 +51,14 @@ def test_a_server_of_several_warehouses_is_ready_while_one_answers(down: tuple[s
     for name, catalog in (("default", default), ("sales", sales)):
         if name in down:
             catalog.errors["namespace_exists"] = MetastoreUnavailable("x")
-    app = create_app(default, settings=default.settings, warehouses={"sales": sales})
+    app = create_app(default, settings=default.rest_settings, warehouses={"sales": (sales, sales.rest_settings)})
     assert Web(app)("GET", "/health/ready").status_code == (503 if len(down) == 2 else 200)
 
 
 def test_a_metastore_that_hangs_does_not_delay_the_check_of_a_server_with_another_one() -> None:
     hangs, answers = ScriptedCatalog(), ScriptedCatalog()
     gate = hangs.gate = threading.Event()
-    app = create_app(hangs, settings=hangs.settings, warehouses={"sales": answers})
+    app = create_app(hangs, settings=hangs.rest_settings, warehouses={"sales": (answers, answers.rest_settings)})
     try:
         assert Web(app)("GET", "/health/ready").status_code == 200
     finally:
@@ -72,7 +72,7 @@ def test_health_paths_are_read_only(web: Web, method: str, path: str) -> None:
 
 
 def test_a_server_that_is_about_to_stop_is_live_and_not_ready(catalog: ScriptedCatalog, table: str) -> None:
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     web = Web(app)
     app.health.draining = app.retiring = True
     response = web("GET", "/health/ready")
@@ -84,7 +84,7 @@ def test_a_server_that_is_about_to_stop_is_live_and_not_ready(catalog: ScriptedC
 
 def test_a_server_that_nobody_asks_whether_it_is_ready_is_not_watched(catalog: ScriptedCatalog) -> None:
     clock = ByHand()
-    app = create_app(catalog, settings=catalog.settings, clock=clock)
+    app = create_app(catalog, settings=catalog.rest_settings, clock=clock)
     Web(app)("GET", "/health/live")
     assert not app.health.is_watched
     Web(app)("GET", "/health/ready")
@@ -99,7 +99,7 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     read_threads = RequestThreads("read", 4)
     context = ServerContext(
         catalog,
-        Settings(),
+        RestSettings(),
         Everyone(),
         Counters(),
         read_threads,

@@ -10,10 +10,10 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.connections import ConnectionLimits, Connections
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.http_protocol import MAX_PIPELINED, BoundedHttpProtocol
+from iceberg_hms.rest.settings import RestSettings
 
 LIMIT = 1_024
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -67,7 +67,7 @@ def play(scene: Callable[[BoundedHttpProtocol, Wire], Awaitable[None]], **settin
     async def run() -> None:
         config = Config(echo, log_config=None, access_log=False)
         config.load()
-        bounds = Settings(rest_max_header_bytes=LIMIT, rest_max_body_bytes=LIMIT, **settings)
+        bounds = RestSettings(rest_max_header_bytes=LIMIT, rest_max_body_bytes=LIMIT, **settings)
         connections = Connections(ConnectionLimits.of(bounds, 10_000), Counters())
         protocol = BoundedHttpProtocol(config, ServerState(), {}, connections=connections)
         wire = Wire()

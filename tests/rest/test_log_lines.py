@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from iceberg_hms.rest.log_lines import KEYS_MAX, TEXT_MAX, JsonLog, LineLimit
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 from tests.security.callers import ByHand
 
 LOGGER = "iceberg_hms.tests.lines"

@@ -50,7 +50,7 @@ def received(catalog: ScriptedCatalog) -> list[MetricsReport]:
 def web(catalog: ScriptedCatalog) -> Web:
     catalog.create_namespace("logging")
     catalog.create_table(("logging", "events"), SCHEMA)
-    return Web(create_app(catalog, settings=catalog.settings))
+    return Web(create_app(catalog, settings=catalog.rest_settings))
 
 
 @pytest.mark.parametrize("report", [SCAN, COMMIT])
@@ -132,7 +132,7 @@ def test_reports_are_counted_by_type(web: Web) -> None:
 
 def test_a_setting_logs_each_report_as_one_line(caplog: pytest.LogCaptureFixture) -> None:
     catalog = ScriptedCatalog(rest_log_metrics_reports=True)
-    web = Web(create_app(catalog, settings=catalog.settings))
+    web = Web(create_app(catalog, settings=catalog.rest_settings))
     with caplog.at_level(logging.INFO, LOGGER):
         assert web("POST", PATH, {**SCAN, "x": "a\nb\u2028c\x7f"}, headers={"X-Request-ID": "job-7"}).status_code == 204
     [line] = [record.getMessage() for record in caplog.records if record.name == LOGGER]
@@ -158,7 +158,7 @@ def test_a_setting_logs_each_report_as_one_line(caplog: pytest.LogCaptureFixture
 def test_no_client_makes_a_line_long(caplog: pytest.LogCaptureFixture, long: dict[str, Any]) -> None:
     catalog = ScriptedCatalog(rest_log_metrics_reports=True)
     with caplog.at_level(logging.INFO, LOGGER):
-        assert Web(create_app(catalog, settings=catalog.settings))("POST", PATH, long).status_code == 204
+        assert Web(create_app(catalog, settings=catalog.rest_settings))("POST", PATH, long).status_code == 204
     [line] = [record.getMessage() for record in caplog.records if record.name == LOGGER]
     assert len(line) <= LOGGED_MAX
     assert "left_out" in json.loads(line)
@@ -171,7 +171,7 @@ def test_a_report_in_very_many_levels_is_logged_without_them(caplog: pytest.LogC
     text = json.dumps({**SCAN, "x": "HERE"} if where != "the metrics" else {**SCAN, "metrics": {"a": {"b": "HERE"}}})
     body = text.replace('"HERE"', '{"a":' * 1_015 + "1" + "}" * 1_015).encode()
     with caplog.at_level(logging.INFO, LOGGER):
-        assert Web(create_app(catalog, settings=catalog.settings))("POST", PATH, content=body).status_code == 204
+        assert Web(create_app(catalog, settings=catalog.rest_settings))("POST", PATH, content=body).status_code == 204
     [line] = [record.getMessage() for record in caplog.records if record.name == LOGGER]
     assert json.loads(line)["left_out"]
 

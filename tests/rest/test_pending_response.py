@@ -76,7 +76,7 @@ async def until_submitted(catalog: ScriptedCatalog, count: int) -> None:
 
 def test_waiting_commits_take_no_thread() -> None:
     catalog = catalog_with_table(rest_commit_threads=1, rest_threads=1)
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
 
     async def scene() -> list[int]:
         async with Web(app).client() as client:
@@ -92,7 +92,7 @@ def test_waiting_commits_take_no_thread() -> None:
 
 def test_waiting_commits_keep_no_request_and_so_no_body() -> None:
     catalog = catalog_with_table()
-    app = create_app(catalog, token=None, settings=catalog.settings)
+    app = create_app(catalog, token=None, settings=catalog.rest_settings)
 
     async def scene() -> list[RestRequest]:
         async with Web(app).client() as client:
@@ -130,7 +130,7 @@ class Stopped(SystemClock):
 
 def test_a_commit_is_withdrawn_when_its_time_is_over() -> None:
     catalog = catalog_with_table(rest_commit_wait_ms=50)
-    app = create_app(catalog, token=None, settings=catalog.settings, clock=Stopped())
+    app = create_app(catalog, token=None, settings=catalog.rest_settings, clock=Stopped())
     with catalog.locked(*TABLE):
         assert Web(app)("POST", PATH, body("a")).status_code == 409
     report = settled(submit(catalog, "b")).result()

@@ -228,7 +228,7 @@ def test_the_answer_does_not_wait_for_the_files_of_a_large_table(monkeypatch: py
     monkeypatch.setattr(purges_module, "ANSWER_SECONDS", -1.0)
     catalog = Stores()
     location = catalog.load_table(("sales", "orders")).metadata_location
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     assert Web(app)("DELETE", "/v1/namespaces/sales/tables/orders?purgeRequested=true").status_code == 204
     assert Web(app)("HEAD", "/v1/namespaces/sales/tables/orders").status_code == 404
     assert location in catalog.files.locations()
@@ -242,7 +242,7 @@ def test_a_small_tables_files_are_gone_with_the_answer() -> None:
     assert ANSWER_SECONDS > 1
     catalog = Stores()
     catalog.opened.set()
-    web = Web(create_app(catalog, settings=catalog.settings))
+    web = Web(create_app(catalog, settings=catalog.rest_settings))
     assert web("DELETE", "/v1/namespaces/sales/tables/orders?purgeRequested=true").status_code == 204
     assert catalog.files.locations() == ()
 
@@ -256,7 +256,7 @@ def test_a_server_that_stops_says_which_metadata_file_leads_to_what_is_left(
     events: list[Any] = []
     catalog.subscribe(events.append)
     location = catalog.load_table(("sales", "orders")).metadata_location
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     assert Web(app)("DELETE", "/v1/namespaces/sales/tables/orders?purgeRequested=true").status_code == 204
     sent: list[Any] = []
 

@@ -95,7 +95,7 @@ def test_a_connection_stays_usable_after_every_kind_of_response(server: RestServ
 def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
     catalog = ScriptedCatalog(rest_max_body_bytes=1_024)
     with (
-        RestServer(catalog, "127.0.0.1", 0, None) as server,
+        RestServer(catalog, "127.0.0.1", 0, None, settings=catalog.rest_settings) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
         connection.makefile("rb") as reader,
     ):

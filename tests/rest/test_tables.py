@@ -250,7 +250,7 @@ def test_tables_are_listed_by_page(web: Web, table: str, catalog: ScriptedCatalo
 
 def test_without_a_page_token_all_tables_are_listed_whatever_the_setting_says() -> None:
     catalog = ScriptedCatalog(**{"rest.max-page-size": 2})
-    web = Web(create_app(catalog, settings=catalog.settings))
+    web = Web(create_app(catalog, settings=catalog.rest_settings))
     for name in ("a", "b", "c"):
         catalog.create_table(("default", name), SCHEMA)
     path = "/v1/namespaces/default/tables"
@@ -311,7 +311,7 @@ def test_a_server_that_is_read_only_lets_nobody_drop_it(table: str, web: Web, ca
     name = hive_table_that_is_read(catalog, table, web)
     unread = TableName("logging", "unread")
     catalog.hive_tables.add(unread, "file:/warehouse/logging.db/unread")
-    read_only = Web(create_app(catalog, settings=replace(catalog.settings, rest_read_only=True)))
+    read_only = Web(create_app(catalog, settings=replace(catalog.rest_settings, rest_read_only=True)))
     assert error_of(read_only("DELETE", f"{table}_backup_"))[:2] == (403, "ForbiddenException")
     assert error_of(read_only("DELETE", table.replace("events", "unread")))[:2] == (404, "NoSuchTableException")
     assert {name, unread} <= catalog.metastore.rows.keys()

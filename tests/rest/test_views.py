@@ -285,4 +285,4 @@ def test_all_view_endpoints_are_there_or_none(web: Web) -> None:
 
 
 def _web(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, token=None, settings=catalog.settings))
+    return Web(create_app(catalog, token=None, settings=catalog.rest_settings))

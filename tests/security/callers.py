@@ -11,6 +11,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock, SystemClock
 from iceberg_hms.rest.access.authorization import Result
 from iceberg_hms.rest.access.tokens import TokenFile, new_token, token_line
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import Web
 
 
@@ -46,12 +47,16 @@ def web_of(token: str) -> dict[str, str]:
 
 
 def callers(
-    catalog: Catalog, folder: Path, scopes: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
+    catalog: Catalog,
+    folder: Path,
+    scopes: Mapping[str, str],
+    settings: RestSettings | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Callable[[str], Web]:
     """Name of a caller -> the application, called by that one."""
     tokens = write_tokens(folder / "tokens", scopes)
     access = TokenFile(folder / "tokens", clock)
-    app: Any = create_app(catalog, settings=catalog.settings, access=access, clock=clock)
+    app: Any = create_app(catalog, settings=settings, access=access, clock=clock)
     return lambda name: Web(app, web_of(tokens[name]))
 
 

@@ -43,6 +43,7 @@ from iceberg_hms.format.views import view_file
 from iceberg_hms.metastore.tables.parameters import VIRTUAL_VIEW
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -91,6 +92,7 @@ class State:
 
 
 Send = Callable[["World", Attack, bytes], Response | None]
+IMPATIENT = RestSettings(rest_commit_wait_ms=3_000)
 
 
 class World:
@@ -100,9 +102,8 @@ class World:
         self.files = MemoryFiles()
         self.pointer = MemoryTablePointer(namespaces=())
         # What a fault leaves in doubt is looked at for ten minutes by default, by a thread each.
-        limits: dict[str, Any] = {"rest.commit-wait-ms": 3_000, "metastore.unanswered-swap-timeout-ms": 3_000}
-        self.catalog = memory_catalog(files=self.files, pointer=self.pointer, **limits)
-        self._app: Any = create_app(self.catalog, token=None, settings=self.catalog.settings)
+        self.catalog = memory_catalog(files=self.files, pointer=self.pointer, unanswered_swap_timeout_ms=3_000)
+        self._app: Any = create_app(self.catalog, settings=IMPATIENT)
         self._loop = asyncio.Runner()
         self._in_doubt = False
         self._fill()
@@ -403,7 +404,7 @@ def sockets() -> Iterator[Send]:
 
     def send(world: World, attack: Attack, body: bytes) -> Response | None:
         if not servers:
-            servers.append(RestServer(world.catalog, "127.0.0.1", 0))
+            servers.append(RestServer(world.catalog, "127.0.0.1", 0, settings=IMPATIENT))
             servers[0].start()
         return over_socket(servers[0].port, attack, body)
 

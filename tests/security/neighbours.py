@@ -163,10 +163,9 @@ class Neighbours:
     def __init__(self, metastore: Metastore, folder: Path, warehouse: Path) -> None:
         self.metastore, self.warehouse = metastore, warehouse
         self.elsewhere = folder / "elsewhere"
-        self.settings = {"rest_commit_wait_ms": 30_000}
         #: The server's catalog without a guard, for what a caller does with files of its own; and an operator's.
-        self.catalog = metastore.connect(**self.settings)
-        self.operator = metastore.connect(**self.settings)
+        self.catalog = metastore.connect()
+        self.operator = metastore.connect()
         self.tokens = write_tokens(folder / "tokens", SCOPES)
         self._purges: dict[str, Mapping[str, Any]] = {}
         self._purge_ended = threading.Condition()

@@ -22,7 +22,7 @@ def serving(token: str | None = None, **settings: Any) -> Iterator[tuple[RestSer
     catalog = ScriptedCatalog(**settings)
     catalog.create_namespace("logging")
     catalog.create_table("logging.events", SCHEMA)
-    with catalog, RestServer(catalog, "127.0.0.1", 0, token) as server:
+    with catalog, RestServer(catalog, "127.0.0.1", 0, token, settings=catalog.rest_settings) as server:
         yield server, catalog
 
 

@@ -160,7 +160,7 @@ def test_an_unknown_outcome_is_said_so(
 
 
 def test_a_change_that_the_server_s_end_cuts_short_is_unknown(catalog: ScriptedCatalog, lines: Lines) -> None:
-    app: Any = create_app(catalog, settings=catalog.settings)
+    app: Any = create_app(catalog, settings=catalog.rest_settings)
 
     async def scene() -> None:
         async with Web(app).client() as client:
@@ -233,7 +233,7 @@ def test_another_request_id_is_replaced(as_caller: Callable[[str], Web], lines: 
 
 def test_strangers_do_not_fill_the_log(catalog: ScriptedCatalog, tmp_path: Path, lines: Lines) -> None:
     clock = ByHand()
-    web = callers(catalog, tmp_path, SCOPES, clock)("etl")
+    web = callers(catalog, tmp_path, SCOPES, clock=clock)("etl")
     knocks = STRANGERS_PER_SECOND * 3
 
     async def knock() -> None:
@@ -331,7 +331,7 @@ def test_the_end_of_a_purge_has_a_line(catalog: ScriptedCatalog, as_caller: Call
 
 
 def test_a_purge_that_was_stopped_says_what_leads_to_the_rest(catalog: ScriptedCatalog, lines: Lines) -> None:
-    create_app(catalog, settings=catalog.settings)
+    create_app(catalog)
     taken: list[Purge] = []
     catalog.drop_table(("sales", "orders"), purge=True, run_purge=taken.append)
     taken[0].give_up()
@@ -341,7 +341,7 @@ def test_a_purge_that_was_stopped_says_what_leads_to_the_rest(catalog: ScriptedC
 
 
 def test_a_line_names_so_many_deleted_files_and_no_more(catalog: ScriptedCatalog, lines: Lines) -> None:
-    create_app(catalog, settings=catalog.settings)
+    create_app(catalog)
     row = catalog.pointer(("sales", "orders"))
     folder, ports = str(row.location), catalog.services.ports
     paths = [f"{folder}/data/{number}" for number in range(PUBLISHED_MAX + 1)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.config import Settings
+from iceberg_hms.rest.settings import RestSettings
 from tests.polling import eventually
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.raw import TABLE, Raw, request, serving
@@ -40,7 +40,7 @@ def test_a_body_of_countless_values_is_refused_before_it_is_parsed(unit: bytes) 
 
 
 def test_a_body_of_countless_values_is_refused_by_default() -> None:
-    assert Settings().rest_max_body_values <= 500_000
+    assert RestSettings().rest_max_body_values <= 500_000
     with serving() as (server, _), Raw(server) as attacker:
         assert attacker.ask("POST", TABLE, b"[[],[]," * (2 * MIB)).status == 413
 

@@ -25,7 +25,7 @@ def world(folder: Path, **settings: Any) -> tuple[ScriptedCatalog, Web]:
     catalog = ScriptedCatalog(user="server", **settings)
     catalog.create_namespace("sales")
     catalog.create_table(("sales", "orders"), SCHEMA)
-    return catalog, callers(catalog, folder, SCOPES)("etl")
+    return catalog, callers(catalog, folder, SCOPES, catalog.rest_settings)("etl")
 
 
 def append(**summary: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_no_client_names_another_owner_of_its_view(tmp_path: Path) -> None:
 def test_a_caller_without_a_name_and_a_python_program_name_an_owner_as_in_java(tmp_path: Path) -> None:
     catalog, _ = world(tmp_path)
     catalog.create_table(("sales", "one"), SCHEMA, properties={OWNER: "grace"})
-    without_names = Web(create_app(catalog, settings=catalog.settings))
+    without_names = Web(create_app(catalog, settings=catalog.rest_settings))
     made = {"name": "two", "schema": SCHEMA, "properties": {OWNER: "ada"}}
     assert without_names("POST", "/v1/namespaces/sales/tables", made).status_code == 200
     owners = {name.name: row.owner for name, row in catalog.metastore.rows.items()}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.polling import eventually
@@ -56,7 +56,7 @@ def test_many_short_header_fields_are_refused() -> None:
 
 
 def test_half_a_header_gets_ten_seconds() -> None:
-    assert Settings().rest_header_timeout_ms == 10_000
+    assert RestSettings().rest_header_timeout_ms == 10_000
     with serving(rest_header_timeout_ms=100) as (server, _), Raw(server) as attacker:
         answer = attacker.send(HEAD).answer()
         assert (answer.status, json.loads(answer.body)["error"]["type"]) == (408, "RequestTimeoutException")
@@ -77,7 +77,7 @@ def test_a_connection_without_a_request_is_closed() -> None:
 
 
 def test_an_idle_connection_is_closed_and_an_honest_one_has_two_minutes() -> None:
-    assert Settings().rest_keep_alive_seconds >= 120
+    assert RestSettings().rest_keep_alive_seconds >= 120
     with serving(rest_keep_alive_seconds=1, rest_header_timeout_ms=50) as (server, _), Raw(server) as client:
         for _ in range(3):
             assert client.ask("GET", "/v1/config").status == 200

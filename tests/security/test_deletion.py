@@ -16,7 +16,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.rest.fakes import SCHEMA, Web, error_of
+from tests.rest.fakes import SCHEMA, Web, divided, error_of
 
 TABLES = "/v1/namespaces/db/tables"
 
@@ -29,14 +29,15 @@ class Server:
         self.root = folder
         self.home = home
         self.metastore = MemoryTablePointer(namespaces=())
+        library, server = divided(settings)
         self.catalog = memory_catalog(
             files=PyArrowFiles(fsync=False),  # type: ignore[arg-type]
             pointer=self.metastore,
             warehouse=f"file:{folder}/wh",
-            **settings,
+            **library,
         )
         # What clients may not name any more may be in a table from earlier days.
-        self.web = Web(create_app(self.catalog, free_locations=True, settings=self.catalog.settings))
+        self.web = Web(create_app(self.catalog, free_locations=True, settings=server))
         for database in dict.fromkeys(("db", home)):
             self.catalog.create_namespace(database)
         self.fill("victim")

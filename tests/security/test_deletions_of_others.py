@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.rest.fakes import SCHEMA, creation_of
+from tests.rest.fakes import SCHEMA, creation_of, divided
 from tests.security.callers import callers
 from tests.security.shapes import view_version
 
@@ -38,13 +38,13 @@ class World:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.metastore = MemoryTablePointer(namespaces=())
         self.files = MemoryFiles()
-        settings = {"rest_allowed_locations": SHARED, **settings}
-        self.catalog: Catalog = memory_catalog(pointer=self.metastore, files=self.files, **settings)
+        library, server = divided({"rest_allowed_locations": SHARED, **settings})
+        self.catalog: Catalog = memory_catalog(pointer=self.metastore, files=self.files, **library)
         root = self.catalog.settings.warehouse
         for name, location in (("default", root), ("a", f"{root}/a.db"), ("b", f"{root}/b.db")):
             self.catalog.create_namespace(name, {"location": location})
         scopes = {"a": "write[a]", "b": "write[b]", "reader": "write[a] read[*]"}
-        self.webs = callers(self.catalog, folder, scopes)
+        self.webs = callers(self.catalog, folder, scopes, server)
 
     def __call__(self, caller: str, method: str, path: str, body: Any = None) -> int:
         return int(self.webs(caller)(method, path, body).status_code)

@@ -28,7 +28,7 @@ def catalog() -> ScriptedCatalog:
 
 @pytest.fixture
 def web(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, settings=catalog.settings))
+    return Web(create_app(catalog, settings=catalog.rest_settings))
 
 
 def tells(response: Any) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -34,16 +35,15 @@ class World:
             files=PyArrowFiles(fsync=False),
             pointer=self.metastore,
             warehouse=f"file:{root}/wh",
-            rest_allowed_locations=f"file:{root}/shared",
             replaced_list_age_ms=1,
         )
         (root / "shared").mkdir()
         for name in "ab":
             self.catalog.create_namespace(name)
         self.catalog.create_namespace("default", {"location": f"file:{root}/wh"})
-        self.webs = callers(
-            self.catalog, root, {"a": "write[a]", "b": "write[b]", "d": "write[default]", "x": "admin[*]"}
-        )
+        scopes = {"a": "write[a]", "b": "write[b]", "d": "write[default]", "x": "admin[*]"}
+        server = RestSettings(rest_allowed_locations=f"file:{root}/shared")
+        self.webs = callers(self.catalog, root, scopes, server)
 
     def __call__(self, caller: str, method: str, path: str, body: Any = None, want: int = 200) -> Any:
         answer = self.webs(caller)(method, path, body)

@@ -20,7 +20,7 @@ from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.rest.fakes import SCHEMA, Web, error_of
+from tests.rest.fakes import SCHEMA, Web, divided, error_of
 
 TABLES = "/v1/namespaces/db/tables"
 TABLE = f"{TABLES}/t"
@@ -66,8 +66,9 @@ class World:
     def __init__(self, **settings: Any) -> None:
         self.files = MemoryFiles()
         self.metastore = MemoryTablePointer(namespaces=())
-        self.catalog = memory_catalog(files=self.files, pointer=self.metastore, **settings)
-        self.web = Web(create_app(self.catalog, token=None, settings=self.catalog.settings))
+        library, server = divided(settings)
+        self.catalog = memory_catalog(files=self.files, pointer=self.metastore, **library)
+        self.web = Web(create_app(self.catalog, token=None, settings=server))
         self.catalog.create_namespace("db")
         self.create("db.t")
 
@@ -300,7 +301,7 @@ class Lake:
             pointer=self.metastore,
             **{"warehouse": f"file:{self.warehouse}", **settings},
         )
-        self.web = Web(create_app(self.catalog, token=None, settings=self.catalog.settings))
+        self.web = Web(create_app(self.catalog))
         self.catalog.create_namespace("db")
         self.catalog.create_table("db.t", SCHEMA)
 
@@ -424,7 +425,7 @@ def test_metadata_that_was_overwritten_does_not_lead_elsewhere(world: World) -> 
     world.files.replace(table.metadata_location, orjson.dumps({**raw, "location": "file:/etc"}))
     again = memory_catalog(files=world.files, pointer=world.metastore)
     again.services.namespaces.update = lambda *_: None  # type: ignore[method-assign]
-    web = Web(create_app(again, token=None, settings=again.settings))
+    web = Web(create_app(again))
     before = world.files.locations()
     change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"colour": "red"}}]}
     expect_forbidden(web("POST", TABLE, change))
@@ -433,7 +434,7 @@ def test_metadata_that_was_overwritten_does_not_lead_elsewhere(world: World) -> 
 
 def test_a_server_whose_clients_have_the_rights_of_the_process_is_free(world: World) -> None:
     """The one that is embedded in Spark."""
-    free = Web(create_app(world.catalog, free_locations=True, settings=world.catalog.settings))
+    free = Web(create_app(world.catalog, free_locations=True))
     assert free("POST", TABLES, new_table(location="file:/anywhere")).status_code == 200
     expect_forbidden(world.web("POST", TABLES, {**new_table(location="file:/anywhere"), "name": "other"}))
 

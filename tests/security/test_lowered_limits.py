@@ -22,8 +22,8 @@ class World:
         self.catalog = catalog
         settings = replace(catalog.settings, max_updates=2)
         lowered = Catalog(lambda: replace(catalog.services, settings=settings))
-        self.web = Web(create_app(catalog, settings=catalog.settings))
-        self.lowered = Web(create_app(lowered, settings=settings))
+        self.web = Web(create_app(catalog))
+        self.lowered = Web(create_app(lowered))
 
     def append(self, snapshot_id: int) -> bytes:
         """An append on the snapshot with the id before."""

@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import pytest
 
-from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.memory_budget import MemoryBudget
@@ -57,7 +56,7 @@ def serving(
         maker.create_table(("default", "small"), SCHEMA)
         for number in range(tables):
             maker.create_table(("default", f"t{number}"), SCHEMA, properties={"long": "x" * size})
-    with catalog, RestServer(catalog, "127.0.0.1", 0) as server:
+    with catalog, RestServer(catalog, "127.0.0.1", 0, settings=catalog.rest_settings) as server:
         yield server, catalog, catalog.budget
 
 
@@ -242,8 +241,9 @@ def test_small_tables_are_served_beside_giants() -> None:
 
 
 def test_the_budget_has_room_for_the_largest_file() -> None:
-    def app(catalog: Catalog, **warehouses: Catalog) -> None:
-        create_app(catalog, settings=catalog.settings, warehouses=warehouses)
+    def app(catalog: ScriptedCatalog, **warehouses: ScriptedCatalog) -> None:
+        others = {name: (each, each.rest_settings) for name, each in warehouses.items()}
+        create_app(catalog, settings=catalog.rest_settings, warehouses=others)
 
     small, large = (ScriptedCatalog(**{**BUDGET, "max_metadata_bytes": size * MIB}) for size in (3, 4))
     app(small)

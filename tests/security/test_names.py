@@ -84,7 +84,7 @@ def catalog(monkeypatch: pytest.MonkeyPatch, locked: list[TableName]) -> Iterato
 
 @pytest.fixture
 def web(catalog: Catalog) -> Web:
-    return Web(create_app(catalog, token=None, settings=catalog.settings))
+    return Web(create_app(catalog))
 
 
 def path(namespace: str, table: str | None = None) -> str:

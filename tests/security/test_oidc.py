@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IssuerUnavailable, NotAuthenticated
 from iceberg_hms.rest.access.oidc import REFUSALS_LOGGED, REMEMBERED_SECONDS, TOKEN_BYTES_MAX, OidcIssuer
 from iceberg_hms.rest.access.oidc_keys import DOCUMENT_BYTES_MAX
 from iceberg_hms.rest.access.scopes import Caller
+from iceberg_hms.rest.settings import RestSettings
 from tests.security.callers import ByHand, run_here
 from tests.security.issuer import AUDIENCE, Issuer, private_key, public_jwk, running_issuer
 
@@ -51,7 +51,7 @@ def time() -> Time:
 def access_of(issuer: Issuer, time: Time, **settings: Any) -> OidcIssuer:
     given = {"rest_oidc_issuer": issuer.uri, "rest_oidc_audience": AUDIENCE}
     given |= {"rest_oidc_clock_skew_seconds": SKEW, "rest_oidc_refresh_seconds": REFRESH}
-    return OidcIssuer(Settings(**{**given, **settings}), time)
+    return OidcIssuer(RestSettings(**{**given, **settings}), time)
 
 
 def ask(access: OidcIssuer, token: str | None) -> Caller:
@@ -313,7 +313,7 @@ def test_a_key_set_that_is_none_admits_nobody(issuer: Issuer, time: Time, answer
 )
 def test_an_issuer_that_anybody_could_play_is_refused_at_the_start(time: Time, uri: str) -> None:
     with pytest.raises(ConfigError, match="https"):
-        OidcIssuer(Settings(rest_oidc_issuer=uri, rest_oidc_audience=AUDIENCE), time)
+        OidcIssuer(RestSettings(rest_oidc_issuer=uri, rest_oidc_audience=AUDIENCE), time)
 
 
 def test_keys_elsewhere_than_on_https_are_refused(issuer: Issuer, time: Time) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -40,7 +41,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.metastore = MemoryTablePointer(namespaces=())
-        self.catalog: Catalog = memory_catalog(pointer=self.metastore, rest_allowed_locations="s3://shared/lake")
+        self.catalog: Catalog = memory_catalog(pointer=self.metastore)
         self.catalog.create_namespace("default", {"location": "file:/warehouse"})
         for name in "ab":
             self.catalog.create_namespace(name, {"location": f"file:/warehouse/{name}.db"})
@@ -53,7 +54,7 @@ class World:
             "admin": "admin[a c]",
             "default": "write[default]",
         }
-        self.webs = callers(self.catalog, folder, scopes)
+        self.webs = callers(self.catalog, folder, scopes, RestSettings(rest_allowed_locations="s3://shared/lake"))
 
     def refuses(self, method: str, path: str, body: Any, caller: str = "a") -> None:
         before = (dict(self.metastore.rows), self.catalog.services.ports.files.locations())  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ def catalog() -> ScriptedCatalog:
 
 @pytest.fixture
 def web(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, settings=catalog.settings))
+    return Web(create_app(catalog, settings=catalog.rest_settings))
 
 
 def path_of(endpoint: Endpoint) -> str:
@@ -88,8 +88,8 @@ def test_a_commit_that_landed_before_is_not_refused(catalog: ScriptedCatalog) ->
     body["requirements"].append(
         {"type": "assert-table-uuid", "uuid": catalog.load(("logging", "events")).metadata.uuid}
     )
-    read_only = Web(create_app(catalog, settings=catalog.settings))
-    writable = Web(create_app(catalog, settings=replace(catalog.settings, rest_read_only=False)))
+    read_only = Web(create_app(catalog, settings=catalog.rest_settings))
+    writable = Web(create_app(catalog, settings=replace(catalog.rest_settings, rest_read_only=False)))
     assert error_of(read_only("POST", TABLE, body))[0] == 403
     assert writable("POST", TABLE, body).status_code == 200
     assert error_of(read_only("POST", TABLE, body))[:2] == (500, "CommitStateUnknownException")

@@ -93,7 +93,7 @@ def test_a_refusal_that_its_client_does_not_read_holds_no_request() -> None:
     body = orjson.dumps({"updates": {long: 1}})
     catalog = ScriptedCatalog()
     catalog.create_namespace("sales")
-    app = create_app(catalog, settings=catalog.settings)
+    app = create_app(catalog, settings=catalog.rest_settings)
     path = "/v1/namespaces/sales/properties"
     length = str(len(body)).encode()
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", length)]

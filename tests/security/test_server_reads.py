@@ -42,7 +42,7 @@ class Server:
     def __init__(self, folder: str, *, free: bool = False) -> None:
         self.files, self.runtime = Watched(), Counted()
         self.catalog = memory_catalog(files=self.files, runtime=self.runtime)
-        self.web = Web(create_app(self.catalog, settings=self.catalog.settings, free_locations=free))
+        self.web = Web(create_app(self.catalog, free_locations=free))
         self.catalog.create_namespace("db")
         location = self.catalog.create_table("db.t", SCHEMA, properties={MIN_COUNT: "2"}).metadata.location
         counts = {f"{kind}_{what}_count": 0 for kind in ("existing", "deleted") for what in ("files", "rows")}

@@ -27,7 +27,7 @@ def catalog() -> Iterator[ScriptedCatalog]:
 
 @pytest.fixture
 def web(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, token=None, settings=catalog.settings))
+    return Web(create_app(catalog, token=None, settings=catalog.rest_settings))
 
 
 def create(web: Web, name: str, **more: Any) -> str:

@@ -43,7 +43,7 @@ class Server:
         tokens = write_tokens(folder / "tokens", SCOPES)
         access = TokenFile(folder / "tokens", SYSTEM_CLOCK)
         self.app: App = create_app(
-            self.default, settings=self.default.settings, access=access, warehouses={"sales": self.sales}
+            self.default, access=access, warehouses={"sales": (self.sales, self.sales.rest_settings)}
         )
         self.as_: Callable[[str], Web] = lambda name: Web(self.app, web_of(tokens[name]))
 

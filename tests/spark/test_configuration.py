@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.config import Settings, settings
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.local import metastore as local_metastore
+from iceberg_hms.rest.settings import RestSettings, all_settings, load
 from iceberg_hms.spark.configuration import (
     CATALOG_TOKEN,
     CATALOG_URI,
@@ -193,17 +194,18 @@ def test_the_spark_defaults_in_conf_are_what_we_configure() -> None:
 
 def test_the_toml_file_in_conf_loads_and_names_every_setting() -> None:
     text = (CONF / "iceberg-hms.toml").read_text(encoding="utf-8")
-    loaded = Settings.load({}, environ={}, file=CONF / "iceberg-hms.toml")
+    loaded = load({}, environ={}, file=CONF / "iceberg-hms.toml")
     plain = Settings(metastore_uri="thrift://127.0.0.1:9083", warehouse="file:/var/lib/iceberg-hms/warehouse")
-    assert loaded == plain
-    assert [setting.key for setting in settings() if setting.key not in _keys(text)] == []
+    assert loaded == (plain, RestSettings())
+    assert [setting.key for setting in all_settings() if setting.key not in _keys(text)] == []
 
 
 def test_the_values_that_the_toml_file_shows_are_the_defaults() -> None:
     text = (CONF / "iceberg-hms.toml").read_text(encoding="utf-8")
     lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r'# "?[a-z.-]+"? = ', line)]
-    shown = Settings.load(_dotted(tomllib.loads("\n".join(lines))), environ={})
+    shown, server = load(_dotted(tomllib.loads("\n".join(lines))), environ={})
     assert dataclasses.replace(shown, user="") == dataclasses.replace(Settings(), user="")
+    assert server == RestSettings()
 
 
 def _keys(text: str) -> set[str]:

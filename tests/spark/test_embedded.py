@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.rest.settings import load
 from iceberg_hms.rest.tls import certificates
 from iceberg_hms.spark.embedded import Embedding, without_tls
 
@@ -125,7 +125,6 @@ def test_the_certificate_of_a_public_server_is_not_for_an_embedded_one() -> None
         "ICEBERG_HMS_REST_SSL_CERTFILE": "/nowhere/server.pem",
         "ICEBERG_HMS_REST_SSL_CA_CERTS": "/nowhere/ca.pem",
     }
-    settings = Settings.load({"clients": 3}, environ=environ)
+    _, settings = load({"clients": 3}, environ=environ)
     assert settings.rest_ssl_certfile == "/nowhere/server.pem"
     assert certificates(without_tls(settings)) is None
-    assert without_tls(settings).clients == 3

@@ -26,7 +26,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.placement import (
     Folders,
     Grant,
@@ -65,9 +64,6 @@ _PLACES: Final = (
     "the folder of a namespace in which you may write"
 )
 
-#: The value of `rest.locations` with which only configured roots count.
-STRICT: Final = "strict"
-
 
 @dataclass(frozen=True, slots=True)
 class _Root:
@@ -82,15 +78,24 @@ class _Root:
 class LocationPolicy:
     """What all clients of a server share. Safe for threads.
 
-    namespaces: the folders of all namespaces (`NamespaceFolders.all`).
+    warehouse: the root folder; empty: none. allowed: `rest.allowed-locations`. strict: only these roots count, and none
+    that the metastore has. namespaces: the folders of all namespaces (`NamespaceFolders.all`).
     Raises ConfigError for a warehouse or a folder of `rest.allowed-locations` that no location can be below.
     """
 
-    def __init__(self, settings: Settings, files: Files, namespaces: Callable[[], Folders] = dict) -> None:
-        self.strict = settings.rest_locations == STRICT
+    def __init__(
+        self,
+        files: Files,
+        *,
+        warehouse: str,
+        allowed: str = "",
+        strict: bool = False,
+        namespaces: Callable[[], Folders] = dict,
+    ) -> None:
+        self.strict = strict
         self._files = files
         self._namespaces = namespaces
-        self.configured = tuple(_configured(settings))
+        self.configured = tuple(_configured(warehouse, allowed))
         self._real_roots = self._resolved()
         self._granted = tuple(
             Grant(spelling, each.namespaces)
@@ -312,9 +317,9 @@ class LocationGuard:
         raise LocationNotAllowed(what)
 
 
-def _configured(settings: Settings) -> Iterable[_Root]:
-    named = [("rest.allowed-locations", each.strip()) for each in settings.rest_allowed_locations.split(",")]
-    for key, entry in [("warehouse", settings.warehouse), *named]:
+def _configured(warehouse: str, allowed: str) -> Iterable[_Root]:
+    named = [("rest.allowed-locations", each.strip()) for each in allowed.split(",")]
+    for key, entry in [("warehouse", warehouse), *named]:
         if not entry:
             continue
         text, namespaces = (entry, ()) if key == "warehouse" else _granted(entry)

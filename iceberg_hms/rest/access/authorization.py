@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from iceberg_hms.coordinator.locations.placement import EVERYWHERE as EVERYWHERE
 from iceberg_hms.errors import ScopeMissing
 from iceberg_hms.rest.access.scopes import Caller, Level
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 Result = TypeVar("Result")
 

@@ -23,12 +23,12 @@ from typing import Any, Final
 import jwt
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
 from iceberg_hms.rest.access.authorization import ByScopes, RunOnThread
 from iceberg_hms.rest.access.oidc_keys import ALGORITHMS, IssuerKeys
 from iceberg_hms.rest.access.scopes import Caller, Level, Scope, bounded, checked_name
 from iceberg_hms.rest.log_lines import LineLimit
+from iceberg_hms.rest.settings import RestSettings
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class OidcIssuer(ByScopes):
     issuer's keys at once.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: RestSettings, clock: Clock) -> None:
         if not settings.rest_oidc_issuer or not settings.rest_oidc_audience:
             raise ConfigError(
                 "rest.oidc.issuer and rest.oidc.audience belong together",

@@ -22,7 +22,7 @@ from typing import Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.name_pattern import NamePattern
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 #: How many scopes a caller may have: each request may compare its namespace with all of them.
 SCOPES_MAX: Final = 256

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
 from iceberg_hms.errors import LocationNotAllowed
@@ -56,7 +55,7 @@ def calls(folder: str) -> dict[str, Callable[[GuardedManifests], object]]:
 
 @pytest.mark.parametrize("name", calls(""))
 def test_no_call_opens_what_is_outside(name: str) -> None:
-    policy = LocationPolicy(Settings.load({"warehouse": "file:/warehouse"}, environ={}), MemoryFiles())
+    policy = LocationPolicy(MemoryFiles(), warehouse="file:/warehouse")
     guarded = GuardedManifests(Inner(), policy.guard())  # type: ignore[arg-type]
     with pytest.raises(Opened):
         calls("file:/warehouse/t/metadata")[name](guarded)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import ConfigError, LocationNotAllowed
@@ -21,9 +20,8 @@ from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_files import MemoryFiles
 
 
-def policy(allowed: str = "", *, warehouse: str = "file:/w", **settings: str) -> LocationPolicy:
-    keywords = {"warehouse": warehouse, "rest.allowed-locations": allowed, **settings}
-    return LocationPolicy(Settings.load(keywords, environ={}), MemoryFiles())
+def policy(allowed: str = "", *, warehouse: str = "file:/w", strict: bool = False) -> LocationPolicy:
+    return LocationPolicy(MemoryFiles(), warehouse=warehouse, allowed=allowed, strict=strict)
 
 
 def allows(guard: LocationGuard, location: str) -> bool:
@@ -60,10 +58,11 @@ def test_a_bucket_is_a_root(root: str) -> None:
 @pytest.mark.parametrize(
     "text", ["lake", "file:lake", "file:/a/../b", "hdfs://u@nn/x", "hdfs://nn/x?user=a", "s3://a;b/x"]
 )
-@pytest.mark.parametrize("key", ["warehouse", "rest.allowed-locations"])
-def test_an_odd_root_is_refused_at_the_start(text: str, key: str) -> None:
-    with pytest.raises(ConfigError, match=key):
-        LocationPolicy(Settings.load({key: text}, environ={}), MemoryFiles())
+def test_an_odd_root_is_refused_at_the_start(text: str) -> None:
+    with pytest.raises(ConfigError, match="warehouse"):
+        policy(warehouse=text)
+    with pytest.raises(ConfigError, match=r"rest\.allowed-locations"):
+        policy(text)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_an_odd_root_is_refused_at_the_start(text: str, key: str) -> None:
 )
 def test_an_odd_grant_is_refused_at_the_start(text: str) -> None:
     with pytest.raises(ConfigError, match=r"rest\.allowed-locations"):
-        LocationPolicy(Settings.load({"rest.allowed-locations": text}, environ={}), MemoryFiles())
+        policy(text)
 
 
 def test_a_folder_that_is_granted_to_some_namespaces_is_for_no_other() -> None:
@@ -143,7 +142,7 @@ def test_a_metastores_folder_may_be_odd_but_not_what_is_added_to_it() -> None:
 
 
 def test_a_strict_policy_ignores_the_metastores_folders() -> None:
-    strict = policy(**{"rest.locations": "strict"})
+    strict = policy(strict=True)
     assert not allows(strict.guard("file:/far"), "file:/far/t")
     row = Pointer(TableName("db", "t"), "file:/far/t/metadata/m.json", None, {}, None, "file:/far/t")
     assert not allows(strict.table_guard(row, TableMetadata({"location": "file:/far/t"})), "file:/far/t")
@@ -233,8 +232,7 @@ def test_no_spelling_of_an_outside_path_is_allowed(prefix: str, parts: list[str]
 
 @given(st.lists(st.sampled_from(["in", "out", "up", "a", "b", "file"]), min_size=1, max_size=5))
 def test_no_chain_of_links_leads_outside(lake: Path, parts: list[str]) -> None:
-    settings = Settings.load({"warehouse": f"file:{lake}/w"}, environ={})
-    guard = LocationPolicy(settings, PyArrowFiles()).guard()
+    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{lake}/w").guard()
     path = lake.joinpath("w", *parts)
     inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(lake / "w"))
     assert allows(guard, f"file:{path}") == inside
@@ -255,8 +253,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_link_to_itself_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    settings = Settings.load({"warehouse": f"file:{tmp_path}"}, environ={})
-    guard = LocationPolicy(settings, PyArrowFiles()).guard()
+    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{tmp_path}").guard()
     assert not allows(guard, f"file:{tmp_path}/loop")
     assert not allows(guard, f"file:{tmp_path}/loop/t")
 
@@ -267,7 +264,7 @@ def test_a_file_that_is_read_is_no_link_to_the_outside(tmp_path: Path) -> None:
     (tmp_path / "w" / "inside").touch()
     (tmp_path / "w" / "good").symlink_to(tmp_path / "w" / "inside")
     (tmp_path / "w" / "evil").symlink_to(tmp_path / "secret")
-    guard = LocationPolicy(Settings.load({"warehouse": f"file:{tmp_path}/w"}, environ={}), PyArrowFiles()).guard()
+    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{tmp_path}/w").guard()
     guard.check_read(f"file:{tmp_path}/w/good", "manifest-list")
     with refused():
         guard.check_read(f"file:{tmp_path}/w/evil", "manifest-list")
@@ -278,7 +275,7 @@ def test_an_operator_may_point_a_linked_warehouse_elsewhere(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     link = tmp_path / "w"
     link.symlink_to(tmp_path / "one")
-    linked = LocationPolicy(Settings.load({"warehouse": f"file:{link}"}, environ={}), PyArrowFiles())
+    linked = LocationPolicy(PyArrowFiles(), warehouse=f"file:{link}")
     assert allows(linked.guard(), f"file:{link}/t")
     link.unlink()
     link.symlink_to(tmp_path / "other")
@@ -298,7 +295,7 @@ def test_links_above_and_at_the_root_are_the_operators(tmp_path: Path, where: st
     else:
         root = tmp_path / "warehouse"
         root.symlink_to((mounted if where == "above and at it" else tmp_path / "disk") / "lake" / "w")
-    linked = LocationPolicy(Settings.load({"warehouse": f"file:{root}"}, environ={}), PyArrowFiles())
+    linked = LocationPolicy(PyArrowFiles(), warehouse=f"file:{root}")
     # A table that the metastore has under the real path, from before the link or from another writer.
     real = tmp_path / "disk" / "lake" / "w" / "t"
     for guard, spelling in ((linked.guard(), f"{root}/t"), (linked.guard(f"file:{real}"), str(real))):
@@ -315,7 +312,7 @@ def test_links_above_and_at_the_root_are_the_operators(tmp_path: Path, where: st
 def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "out").symlink_to(tmp_path)
-    far = LocationPolicy(Settings.load({"warehouse": "file:/w"}, environ={}), PyArrowFiles())
+    far = LocationPolicy(PyArrowFiles(), warehouse="file:/w")
     guard = far.guard(f"file:{tmp_path}/t")
     assert allows(guard, f"file:{tmp_path}/t/metadata")
     assert not allows(guard, f"file:{tmp_path}/t/out/metadata")
@@ -329,7 +326,7 @@ def test_a_folder_is_looked_at_once(tmp_path: Path) -> None:
             looked.append(location)
             return super().real_path(location)
 
-    guard = LocationPolicy(Settings.load({"warehouse": f"file:{tmp_path}"}, environ={}), Watched()).guard()
+    guard = LocationPolicy(Watched(), warehouse=f"file:{tmp_path}").guard()
     looked.clear()
     for number in range(10):
         guard.check_file(f"file:{tmp_path}/t/metadata/{number}.avro", "manifest-list")

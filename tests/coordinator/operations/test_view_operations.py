@@ -517,7 +517,7 @@ def test_a_file_that_is_no_views_is_not_registered(made: Views) -> None:
 
 
 def policy(views: Views) -> LocationPolicy:
-    return LocationPolicy(views.settings, views.files)
+    return LocationPolicy(views.files, warehouse=views.settings.warehouse)
 
 
 def test_a_client_moves_a_view_only_to_where_it_may() -> None:

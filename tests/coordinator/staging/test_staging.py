@@ -6,7 +6,6 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import CLOCK_SKEW_MS
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.outcome.already_committed import committed_as
@@ -66,8 +65,7 @@ def test_only_the_commits_of_clients_are_bound_to_locations(harness, knows_row):
     """A caller of the Python API shares a group with a client, and may name what the client may not."""
     move = set_properties(**{"write.data.path": "file:/elsewhere"})
     client, caller, inside = harness.members(move, move, set_properties(**{"write.data.path": "file:/wh/x"}))
-    settings = Settings.load({"warehouse": "file:/wh"}, environ={})
-    policy = LocationPolicy(settings, harness.ports.files)
+    policy = LocationPolicy(harness.ports.files, warehouse="file:/wh")
     client.locations = inside.locations = ClientLocations(policy, "db", lambda _: True)
     row = harness.ports.pointer.load(NAME) if knows_row else None
     manifests = harness.manifests.open()

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from iceberg_hms.config import Settings
 from iceberg_hms.rest.access import oidc
+from iceberg_hms.rest.settings import RestSettings
 from tests.security.callers import ByHand, run_here
 from tests.security.issuer import AUDIENCE, running_issuer
 
@@ -21,7 +21,7 @@ def test_only_so_many_tokens_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
         return await run_here(function)
 
     with running_issuer() as issuer:
-        access = oidc.OidcIssuer(Settings(rest_oidc_issuer=issuer.uri, rest_oidc_audience=AUDIENCE), ByHand())
+        access = oidc.OidcIssuer(RestSettings(rest_oidc_issuer=issuer.uri, rest_oidc_audience=AUDIENCE), ByHand())
         tokens = [issuer.token(exp=10**12, jti=str(number)) for number in range(3)]
 
         async def ask_all() -> None:

@@ -22,7 +22,7 @@ def catalog() -> ScriptedCatalog:
 
 @pytest.fixture
 def guarded(catalog: ScriptedCatalog) -> Web:
-    return Web(create_app(catalog, token=TOKEN, settings=catalog.settings))
+    return Web(create_app(catalog, token=TOKEN, settings=catalog.rest_settings))
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
@@ -70,7 +70,7 @@ def test_health_and_metrics_are_open(guarded: Web, path: str) -> None:
 
 def test_a_setting_asks_for_a_token_at_metrics() -> None:
     catalog = ScriptedCatalog(rest_metrics_access="callers")
-    web = Web(create_app(catalog, token=TOKEN, settings=catalog.settings))
+    web = Web(create_app(catalog, token=TOKEN, settings=catalog.rest_settings))
     for header in ({}, {"Authorization": "Bearer wrong"}):
         assert error_of(web("GET", "/metrics", headers=header))[0] == 401
     assert web("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
@@ -79,19 +79,19 @@ def test_a_setting_asks_for_a_token_at_metrics() -> None:
 
 def test_a_caller_who_may_do_nothing_else_reads_the_metrics(tmp_path: Path) -> None:
     catalog = ScriptedCatalog(rest_metrics_access="callers")
-    web = callers(catalog, tmp_path, {"prometheus": "read[no-namespace]"})("prometheus")
+    web = callers(catalog, tmp_path, {"prometheus": "read[no-namespace]"}, catalog.rest_settings)("prometheus")
     assert web("GET", "/metrics").status_code == 200
 
 
 def test_a_server_without_a_token_admits_every_client(catalog: ScriptedCatalog) -> None:
-    web = Web(create_app(catalog, settings=catalog.settings))
+    web = Web(create_app(catalog, settings=catalog.rest_settings))
     assert web("GET", "/v1/namespaces").status_code == 200
 
 
 @pytest.mark.parametrize("token", ["", " ", " a", "a ", "a\n", "a\tb", "tökén"])
 def test_a_useless_token_is_refused_before_the_server_listens(catalog: ScriptedCatalog, token: str) -> None:
     with pytest.raises(ConfigError, match="token"):
-        create_app(catalog, token=token, settings=catalog.settings)
+        create_app(catalog, token=token, settings=catalog.rest_settings)
     with pytest.raises(ConfigError):
         check_token(token)
 

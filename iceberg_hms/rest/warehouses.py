@@ -18,12 +18,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from iceberg_hms.config import Setting, Settings, settings
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.rest_settings import OF_ONE_WAREHOUSE
-from iceberg_hms.setting import warehouse_sections
+from iceberg_hms.rest.settings import OF_ONE_WAREHOUSE, RestSettings, all_settings, divided
+from iceberg_hms.setting import Setting, warehouse_sections
 
 #: The warehouse of the file's top level, which paths without a prefix serve.
 DEFAULT_WAREHOUSE: Final = "default"
@@ -42,20 +42,20 @@ def of_one_warehouse(setting: Setting) -> bool:
 
 
 def load_warehouses(
-    default: Settings, *, environ: Mapping[str, str] | None = None, file: Path | None = None
-) -> dict[str, Settings]:
+    default: tuple[Settings, RestSettings], *, environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> dict[str, tuple[Settings, RestSettings]]:
     """The settings of each warehouse beside the default one, by name; empty without sections.
 
     default: what they inherit. environ, file: as for `Settings.load`.
     Raises ConfigError for a malformed name or section, for a setting that the server has only once, and for too many.
     """
-    found: dict[str, Settings] = {}
-    for name, values in warehouse_sections(settings(), os.environ if environ is None else environ, file).items():
+    found: dict[str, tuple[Settings, RestSettings]] = {}
+    for name, values in warehouse_sections(all_settings(), os.environ if environ is None else environ, file).items():
         _check_name(name)
         _check_keys(name, values)
-        own: dict[str, Any] = values
+        library, server = divided(values)
         try:
-            found[name] = dataclasses.replace(default, **own)
+            found[name] = dataclasses.replace(default[0], **library), dataclasses.replace(default[1], **server)
         except ConfigError as error:
             raise ConfigError(f"warehouse {name!r}: {error.message}", next_step=error.next_step) from error
     if len(found) >= WAREHOUSES_MAX:
@@ -88,7 +88,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_keys(name: str, values: Mapping[str, object]) -> None:
-    for setting in settings():
+    for setting in all_settings():
         if setting.attribute in values and not of_one_warehouse(setting):
             raise ConfigError(
                 f"`{setting.key}` is set for warehouse {name!r}, but the server has it only once",

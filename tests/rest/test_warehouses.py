@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.config import Settings, settings
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.rest_settings import OF_ONE_WAREHOUSE
-from iceberg_hms.warehouse_settings import WAREHOUSES_MAX, load_warehouses, of_one_warehouse
+from iceberg_hms.rest import settings
+from iceberg_hms.rest.settings import OF_ONE_WAREHOUSE, RestSettings, all_settings
+from iceberg_hms.rest.warehouses import WAREHOUSES_MAX, load_warehouses, of_one_warehouse
 from tests.test_setting import toml
 
 FILE = """
@@ -31,32 +32,32 @@ purge = "refuse"
 """
 
 
-def load(folder: Path, text: str, **environ: str) -> dict[str, Settings]:
+def load(folder: Path, text: str, **environ: str) -> dict[str, tuple[Settings, RestSettings]]:
     file = toml(folder, text)
-    return load_warehouses(Settings.load({}, environ=environ, file=file), environ=environ, file=file)
+    return load_warehouses(settings.load({}, environ=environ, file=file), environ=environ, file=file)
 
 
 def test_a_section_inherits_the_top_level_and_wins_over_it(tmp_path: Path) -> None:
     found = load(tmp_path, FILE)
     assert list(found) == ["sales", "lab"]
-    sales, lab = found["sales"], found["lab"]
+    (sales, sales_server), (lab, lab_server) = found["sales"], found["lab"]
     assert (sales.metastore_uri, sales.warehouse, sales.clients) == ("thrift://b:9083", "file:/b", 3)
-    assert (sales.lock, sales.zookeeper, sales.rest_purge) == ("zookeeper", "z:2181", "keep")
-    assert (sales.rest_allowed_locations, sales.rest_port) == ("file:/more", 9000)
-    assert (lab.metastore_uri, lab.lock, lab.rest_purge) == ("thrift://a:9083", "hms", "refuse")
+    assert (sales.lock, sales.zookeeper, sales_server.rest_purge) == ("zookeeper", "z:2181", "keep")
+    assert (sales_server.rest_allowed_locations, sales_server.rest_port) == ("file:/more", 9000)
+    assert (lab.metastore_uri, lab.lock, lab_server.rest_purge) == ("thrift://a:9083", "hms", "refuse")
 
 
 def test_the_environment_is_for_the_default_warehouse_and_inherited(tmp_path: Path) -> None:
     found = load(tmp_path, FILE, ICEBERG_HMS_CLIENTS="7", ICEBERG_HMS_URI="thrift://c:9083")
-    assert (found["sales"].clients, found["sales"].metastore_uri) == (7, "thrift://b:9083")
-    assert found["lab"].metastore_uri == "thrift://c:9083"
+    assert (found["sales"][0].clients, found["sales"][0].metastore_uri) == (7, "thrift://b:9083")
+    assert found["lab"][0].metastore_uri == "thrift://c:9083"
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     environ = {"ICEBERG_HMS_CONFIG": str(toml(tmp_path, FILE))}
-    assert list(load_warehouses(Settings.load({}, environ=environ), environ=environ)) == ["sales", "lab"]
-    assert load_warehouses(Settings(), environ={}) == {}
-    assert load_warehouses(Settings(), environ={}, file=toml(tmp_path, "")) == {}
+    assert list(load_warehouses(settings.load({}, environ=environ), environ=environ)) == ["sales", "lab"]
+    assert load_warehouses((Settings(), RestSettings()), environ={}) == {}
+    assert load_warehouses((Settings(), RestSettings()), environ={}, file=toml(tmp_path, "")) == {}
 
 
 def test_sections_are_nothing_to_who_wants_the_default_warehouse(tmp_path: Path) -> None:
@@ -88,8 +89,8 @@ def test_a_mistake_in_a_section_names_the_warehouse(tmp_path: Path, text: str, w
 
 
 def test_a_setting_that_the_server_has_only_once_is_refused(tmp_path: Path) -> None:
-    assert {each.key for each in settings()} >= OF_ONE_WAREHOUSE
-    for setting in (each for each in settings() if not of_one_warehouse(each)):
+    assert {each.key for each in all_settings()} >= OF_ONE_WAREHOUSE
+    for setting in (each for each in all_settings() if not of_one_warehouse(each)):
         value = {int: str(setting.high), bool: "true"}.get(setting.type, f'"{(setting.choices or ("x",))[-1]}"')
         with pytest.raises(ConfigError, match="only once"):
             load(tmp_path, f'[warehouses.a]\n"{setting.key}" = {value}')

@@ -1,14 +1,31 @@
-"""The settings of the REST server: `rest.*`. `config.Settings` has them among its own."""
+"""The settings of the REST server: `rest.*`. It loads the library's with them, from the same sources."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.setting import DAY_MS, MIB, flag, number, parsed_properties, properties, text
+from iceberg_hms.setting import (
+    DAY_MS,
+    MIB,
+    Setting,
+    SettingsGroup,
+    Value,
+    described,
+    flag,
+    gathered,
+    is_of_server,
+    number,
+    parsed_properties,
+    properties,
+    text,
+)
 
 #: The settings of a REST server in which its warehouses may differ. It has the others only once.
 OF_ONE_WAREHOUSE: Final = frozenset(
@@ -29,7 +46,8 @@ OF_ONE_WAREHOUSE: Final = frozenset(
     }
 )
 
-
+#: Bytes of the shortest key that a file may have.
+_KEY_MIN: Final = 32
 _DECIDED: Final = frozenset({"namespace-separator", "prefix"})
 _PLANNING: Final = "scan-planning-mode"
 
@@ -43,8 +61,8 @@ class PurgePolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestSettings:
-    """Settings of the REST server. Durations are milliseconds where the name ends in `_ms`."""
+class RestSettings(SettingsGroup):
+    """Settings of the REST server, checked. Durations are milliseconds where the name ends in `_ms`."""
 
     rest_host: str = text("rest.host", "Address on which `serve` listens.", "127.0.0.1")
     rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port on which `serve` listens; 0: any free one.")
@@ -268,6 +286,35 @@ class RestSettings:
         "Compress responses to this machine too, for a proxy on it that forwards them to others.",
     )
 
+    def __post_init__(self) -> None:
+        SettingsGroup.__post_init__(self)
+        for key, pairs in (
+            ("rest.client-defaults", self.client_defaults),
+            ("rest.client-overrides", self.client_overrides),
+            ("rest.table-config", self.table_config),
+        ):
+            # What the server itself decides, or what it would promise and not do.
+            for name in sorted(_DECIDED & pairs.keys()):
+                raise ConfigError(f"`{key}` sets {name}, which the server itself decides", next_step="leave it out")
+            if pairs.get(_PLANNING, "client").lower() != "client":
+                raise ConfigError(f"`{key}` sets {_PLANNING}, but the server plans no scans", next_step="leave it out")
+
+    def signing_key(self) -> bytes | None:
+        """The key in `rest.signing-key-file`; None if none is named. Raises ConfigError for a file that cannot be read
+        or that holds less than 32 bytes."""
+        if not self.rest_signing_key_file:
+            return None
+        try:
+            key = Path(self.rest_signing_key_file).read_bytes().strip()
+        except OSError as error:
+            raise ConfigError(f"`rest.signing-key-file` cannot be read: {error}") from error
+        if len(key) < _KEY_MIN:
+            raise ConfigError(
+                f"the key in `rest.signing-key-file` has {len(key)} bytes",
+                next_step=f"write at least {_KEY_MIN} random ones, such as `openssl rand -hex 32` prints",
+            )
+        return key
+
     @property
     def client_defaults(self) -> Mapping[str, str]:
         """The pairs of `rest.client-defaults`."""
@@ -283,14 +330,21 @@ class RestSettings:
         """The pairs of `rest.table-config`."""
         return parsed_properties("rest.table-config", self.rest_table_config)
 
-    def check_client_properties(self) -> None:
-        """Raises ConfigError for a property that the server itself decides, or that promises what it does not do."""
-        for key, pairs in (
-            ("rest.client-defaults", self.client_defaults),
-            ("rest.client-overrides", self.client_overrides),
-            ("rest.table-config", self.table_config),
-        ):
-            for name in sorted(_DECIDED & pairs.keys()):
-                raise ConfigError(f"`{key}` sets {name}, which the server itself decides", next_step="leave it out")
-            if pairs.get(_PLANNING, "client").lower() != "client":
-                raise ConfigError(f"`{key}` sets {_PLANNING}, but the server plans no scans", next_step="leave it out")
+
+def all_settings() -> tuple[Setting, ...]:
+    """Those of the library, and those of the server."""
+    return described(Settings) + described(RestSettings)
+
+
+def load(
+    keywords: Mapping[str, object], *, environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> tuple[Settings, RestSettings]:
+    """The settings of the library and those of the server, as `Settings.load`: a name that neither has is refused."""
+    library, server = divided(gathered(all_settings(), keywords, os.environ if environ is None else environ, file))
+    return Settings(**library), RestSettings(**server)
+
+
+def divided(values: Mapping[str, Value]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values by attribute: those of the library, and those of the server."""
+    library = {name: value for name, value in values.items() if not is_of_server(name)}
+    return library, {name: value for name, value in values.items() if is_of_server(name)}
