@@ -269,14 +269,6 @@ class Settings(SettingsGroup):
         2**40,
         "Memory for cached table metadata, in bytes, counted as five times its JSON; 0: no cache.",
     )
-    metadata_cache_check_ms: int = number(
-        "cache.metadata.check-ms",
-        60_000,
-        0,
-        DAY_MS,
-        "How long loads serve cached metadata before they ask the store whether its file is still there; local files "
-        "are checked in each load.",
-    )
     manifest_cache_max_bytes: int = number(
         "cache.manifest-list.max-bytes",
         64 * MIB,

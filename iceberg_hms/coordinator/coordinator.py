@@ -56,7 +56,6 @@ class Coordinator:
             ports.files,
             ports.runtime,
             max_bytes=settings.metadata_cache_max_bytes,
-            check_seconds=settings.metadata_cache_check_ms / 1000,
             bounds=FileBounds.of(settings.as_dict()),
         )
         uuid_lookup = UuidLookup(ports, self._cache, settings)

@@ -203,9 +203,6 @@ class RestSettings(SettingsGroup):
     rest_oidc_clock_skew_seconds: int = number(
         "rest.oidc.clock-skew-seconds", 30, 0, 600, "How far the issuer's clock may be off, in seconds."
     )
-    rest_oidc_refresh_seconds: int = number(
-        "rest.oidc.refresh-seconds", 30, 1, 86_400, "How often to ask the issuer for its keys at most, in seconds."
-    )
     rest_client_defaults: str = properties(
         "rest.client-defaults",
         "Properties that the server gives to clients, which may set them otherwise: `name=value`, separated by commas, "

@@ -14,7 +14,13 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from iceberg_hms.errors import ConfigError, IssuerUnavailable, NotAuthenticated
-from iceberg_hms.rest.access.oidc import REFUSALS_LOGGED, REMEMBERED_SECONDS, TOKEN_BYTES_MAX, OidcIssuer
+from iceberg_hms.rest.access.oidc import (
+    KEYS_RETRY_SECONDS,
+    REFUSALS_LOGGED,
+    REMEMBERED_SECONDS,
+    TOKEN_BYTES_MAX,
+    OidcIssuer,
+)
 from iceberg_hms.rest.access.oidc_keys import DOCUMENT_BYTES_MAX
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.settings import RestSettings
@@ -23,7 +29,6 @@ from tests.security.issuer import AUDIENCE, Issuer, private_key, public_jwk, run
 
 NOW = 1_000
 SKEW = 30
-REFRESH = 60
 
 
 #: Those versions put the `nonce` of a login into its access token, too.
@@ -49,8 +54,7 @@ def time() -> Time:
 
 
 def access_of(issuer: Issuer, time: Time, **settings: Any) -> OidcIssuer:
-    given = {"rest_oidc_issuer": issuer.uri, "rest_oidc_audience": AUDIENCE}
-    given |= {"rest_oidc_clock_skew_seconds": SKEW, "rest_oidc_refresh_seconds": REFRESH}
+    given = {"rest_oidc_issuer": issuer.uri, "rest_oidc_audience": AUDIENCE, "rest_oidc_clock_skew_seconds": SKEW}
     return OidcIssuer(RestSettings(**{**given, **settings}), time)
 
 
@@ -239,14 +243,14 @@ def test_a_new_key_is_found_and_made_up_ones_do_not_make_the_server_ask_again_an
     issuer: Issuer, time: Time
 ) -> None:
     access = access_of(issuer, time)
-    time.seconds += REFRESH
+    time.seconds += KEYS_RETRY_SECONDS
     issuer.keys = [public_jwk("rsa-new")]
     assert ask(access, issuer.token("rsa-new")).name == "ada"
     asked = len(issuer.asked)
     for number in range(50):
         assert is_refused(access, issuer.token(header={"kid": f"made-up-{number}"}))
     assert len(issuer.asked) == asked
-    time.seconds += REFRESH
+    time.seconds += KEYS_RETRY_SECONDS
     assert is_refused(access, issuer.token(header={"kid": "made-up"}))
     assert len(issuer.asked) == asked + 2
 
@@ -277,7 +281,7 @@ def test_an_issuer_that_is_away_is_429_and_its_known_keys_stay(issuer: Issuer, t
     with pytest.raises(IssuerUnavailable):
         ask(access, issuer.token())
     issuer.documents.clear()
-    time.seconds += REFRESH
+    time.seconds += KEYS_RETRY_SECONDS
     assert ask(access, issuer.token()).name == "ada"
     issuer.documents["/keys"] = (503, {}, b"")
     time.seconds += 3_600

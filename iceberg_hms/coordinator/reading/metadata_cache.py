@@ -33,7 +33,8 @@ VERSIONS: Final = 2
 _BYTES_PER_TEXT_BYTE: Final = 5
 _FIXED_BYTES: Final = 4_096
 
-
+#: How long `present_version` trusts that a file is still in its store; a local disk is asked each time.
+CHECK_SECONDS: Final = 60.0
 #: `_Entry.seen` of a file that was not there.
 _NEVER: Final = float("-inf")
 
@@ -50,8 +51,7 @@ class _Entry:
 
 class MetadataCache:
     """Keeps what was used last: at most VERSIONS of each table, so that a busy table does not evict the others, and at
-    most `max_bytes` of all tables together. Safe for threads. bounds: of the files that it reads. check_seconds: how
-    long `present_version` trusts that a file is still in its store; a local disk is asked each time.
+    most `max_bytes` of all tables together. Safe for threads. bounds: of the files that it reads.
     """
 
     def __init__(
@@ -60,14 +60,12 @@ class MetadataCache:
         runtime: Runtime,
         *,
         max_bytes: int,
-        check_seconds: float = 0.0,
         bounds: FileBounds = DEFAULT_BOUNDS,
     ) -> None:
         self._files = files
         self._runtime = runtime
         self._max_bytes = max_bytes
         self._reader = MetadataReader(files, bounds)
-        self._check_seconds = check_seconds
         self.bounds = bounds
         self._mutex = self._runtime.mutex()
         #: Location -> entry, the least recently used first.
@@ -119,7 +117,7 @@ class MetadataCache:
 
     def _check_present(self, location: str) -> None:
         # A look costs 4 microseconds on a local disk, and a round trip to any other store.
-        trusted = 0.0 if parse(location).is_local else self._check_seconds
+        trusted = 0.0 if parse(location).is_local else CHECK_SECONDS
         with self._mutex:
             entry = self._entries.get(location)
             now = self._runtime.now()

@@ -41,6 +41,8 @@ REMEMBERED_SECONDS: Final = 300.0
 #: How many refusals have a line in the log, in so many seconds.
 REFUSALS_LOGGED: Final = 20
 REFUSALS_SECONDS: Final = 10.0
+#: How often the issuer is asked for its keys at most.
+KEYS_RETRY_SECONDS: Final = 30.0
 #: How old the issuer's keys get.
 KEYS_MAX_AGE_SECONDS: Final = 3_600.0
 
@@ -78,7 +80,7 @@ class OidcIssuer(ByScopes):
         self._keys = IssuerKeys(
             settings.rest_oidc_issuer,
             clock,
-            retry_seconds=settings.rest_oidc_refresh_seconds,
+            retry_seconds=KEYS_RETRY_SECONDS,
             max_age_seconds=KEYS_MAX_AGE_SECONDS,
         )
         self._keys.read_first()

@@ -276,11 +276,11 @@ class Clock(ThreadRuntime):
         return self.time
 
 
-def looked_at(location, check_seconds=60.0):
+def looked_at(location):
     """Files, a clock and a cache with the metadata of this location; and the row that points there."""
     files, clock = LookedAt(), Clock()
     files.write(location, DATA)
-    cached = MetadataCache(files, clock, max_bytes=1_000_000, check_seconds=check_seconds)
+    cached = MetadataCache(files, clock, max_bytes=1_000_000)
     row = Pointer(TableName("ns", "t"), location, None, {}, None)
     cached.present_version(row)
     return files, clock, cached, row
