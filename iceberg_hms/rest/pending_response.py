@@ -41,23 +41,30 @@ class PendingResponse:
     async def response(self, run: RunOnThread) -> Response:
         """Wait for the outcome. run: calls a function on a thread; it may raise QueueFull. Raises as
         `PendingCommit.result`."""
-        loop = asyncio.get_running_loop()
-        settled: asyncio.Future[None] = loop.create_future()
-
-        def done() -> None:
-            if not settled.done():
-                settled.set_result(None)
-
-        def wake() -> None:
-            # The loop may have ended, and the waiting request with it.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(done)
-
-        self.commit.when_settled(wake)
         seconds = self.seconds
-        while not (await asyncio.wait([settled], timeout=seconds))[0] and not self.commit.withdraw():
-            self.commit.when_settled(wake)
+        while not await self._is_settled_within(seconds) and not self.commit.withdraw():
             seconds = self.recheck_seconds
         # The outcome of a withdrawn commit needs a status check of the table, which blocks.
         report = await run(self.commit.result) if self.commit.withdrawn else self.commit.result()
         return self.answer(report)
+
+    async def _is_settled_within(self, seconds: float) -> bool:
+        """Wait until the commit is settled, at most for so long."""
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[bool] = loop.create_future()
+
+        def end(is_settled: bool) -> None:
+            if not settled.done():
+                settled.set_result(is_settled)
+
+        def wake() -> None:
+            # The loop may have ended, and the waiting request with it.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(end, True)
+
+        self.commit.when_settled(wake)
+        timer = loop.call_later(seconds, end, False)
+        try:
+            return await settled
+        finally:
+            timer.cancel()
