@@ -336,10 +336,9 @@ async def read_body(
     )
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(400, "Compressed request bodies are not supported")
-    too_large = HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
-        raise too_large
+        raise _too_large(limit)
     chunks: list[bytes] = []
     size = values = 0
     try:
@@ -352,7 +351,7 @@ async def read_body(
                 chunk = message.get("body", b"")
                 size += len(chunk)
                 if size > limit:
-                    raise too_large
+                    raise _too_large(limit)
                 values += count_values(chunk)
                 if values > most:
                     raise HTTPException(413, f"The request body has more than {most} values")
@@ -362,3 +361,7 @@ async def read_body(
     except TimeoutError as error:
         raise HTTPException(408, "The request body did not arrive in time", {"Connection": "close"}) from error
     return b"".join(chunks), values
+
+
+def _too_large(limit: int) -> HTTPException:
+    return HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
