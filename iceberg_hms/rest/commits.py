@@ -7,7 +7,6 @@ makes the client do with the files that it wrote.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -44,7 +43,8 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
         request.require_protected(protected.changed_by(body.updates, marks), *table)
     request.entry.snapshots = _snapshot_ids(body)
     marks_caller = request.context.settings.rest_caller_in_summary
-    body = replace(body, updates=with_caller(body.updates, request.caller.name if marks_caller else ""))
+    requirements = body.requirements
+    updates = with_caller(body.updates, request.caller.name if marks_caller else "")
     seconds = request.seconds_left
     arguments: dict[str, Any] = {
         "idempotency_key": _idempotency_key(request, body),
@@ -62,7 +62,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
 
     def create() -> Response:
         try:
-            return answer(request.catalog.commit(table, body.requirements, body.updates, **arguments))
+            return answer(request.catalog.commit(table, requirements, updates, **arguments))
         except AlreadyExists as error:
             if request.catalog.views.exists(table):
                 raise
@@ -72,18 +72,18 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     def settle_protected() -> Response:
         try:
             current = request.catalog.load(table).metadata.properties
-            request.require_protected(protected.changed_by(body.updates, current), *table)
+            request.require_protected(protected.changed_by(updates, current), *table)
         except IcebergHmsError as error:
             # Its client may have sent it before, and it may have landed.
-            raise request.catalog.refusal(table, body.requirements, body.updates, error) from None
-        updates = protected.without_unchanged(body.updates, current)
-        return answer(request.catalog.commit(table, body.requirements, updates, **arguments))
+            raise request.catalog.refusal(table, requirements, updates, error) from None
+        changing = protected.without_unchanged(updates, current)
+        return answer(request.catalog.commit(table, requirements, changing, **arguments))
 
     if creates:
         return BlockingStep(create)
-    if protected.touches(body.updates):
+    if protected.touches(updates):
         return BlockingStep(settle_protected)
-    return PendingResponse(request.catalog.submit(table, body.requirements, body.updates, **arguments), seconds, answer)
+    return PendingResponse(request.catalog.submit(table, requirements, updates, **arguments), seconds, answer)
 
 
 def _raise(error: Callable[[], Exception]) -> NoReturn:
@@ -98,13 +98,15 @@ def _snapshot_ids(body: CommitTable) -> list[int]:
 
 
 def _creates(body: CommitTable) -> bool:
-    return any(requirement.get("type") == "assert-create" for requirement in body.requirements)
+    return "assert-create" in [requirement.get("type") for requirement in body.requirements]
 
 
 def _idempotency_key(request: RestRequest, body: CommitTable) -> str | None:
     """The header Idempotency-Key, for a commit that can keep it in the summary of a snapshot without a key of its own.
     Other commits need none: their requirements hold only once, or a second commit changes nothing."""
     key = idempotency_key(request.headers)
+    if key is None:
+        return None
     snapshots = [update.get("snapshot") for update in body.updates if update.get("action") == "add-snapshot"]
     summaries = [(snapshot.get("summary") or {}) for snapshot in snapshots if isinstance(snapshot, dict)]
     if not summaries or not all(isinstance(summary, dict) for summary in summaries):

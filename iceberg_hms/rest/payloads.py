@@ -130,8 +130,9 @@ class Fields:
     def objects(self, name: str) -> list[dict[str, Any]]:
         """A list of objects; absent is empty."""
         values: list[Any] = self._get(name, list, "a list of objects") or []
-        if not all(isinstance(value, dict) for value in values):
-            raise InvalidInput(f"Field {name} must be a list of objects")
+        for value in values:
+            if not isinstance(value, dict):
+                raise InvalidInput(f"Field {name} must be a list of objects")
         return values
 
     def strings(self, name: str) -> list[str]:

@@ -56,10 +56,12 @@ def replaced(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[
 def touches(updates: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a commit's updates name a property of which the table must be asked whether they change it."""
     # Asked of every commit, and few name properties.
-    named = [update for update in updates if update.get("action") in _OF_PROPERTIES]
-    return any(key in _names(update) for update in named for key in _LOCKING) or any(
-        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS.name, REBASE_APPENDS.default)) for update in named
-    )
+    for update in updates:
+        if update.get("action") in _OF_PROPERTIES:
+            policy = _set(update).get(REBASE_APPENDS.name, REBASE_APPENDS.default)
+            if any(key in _names(update) for key in _LOCKING) or not _is_valid(REBASE_APPENDS, policy):
+                return True
+    return False
 
 
 def changed_by(updates: Sequence[Mapping[str, Any]], current: Mapping[str, str]) -> list[str]:
