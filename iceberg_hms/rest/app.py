@@ -217,7 +217,7 @@ class App:
         raw = scope.get("raw_path")
         path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
         context, match = self._served(path)
-        headers = Headers(scope=scope)
+        headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(list(scope["headers"]))}
         peer = scope.get("client")
         entry = AuditEntry(self._request_ids.id_of(headers.get("x-request-id")), "" if peer is None else str(peer[0]))
         entry.target = AccessTarget(warehouse=context.warehouse)
@@ -227,7 +227,7 @@ class App:
             try:
                 if path not in self._open:
                     if self._browsers is not None:
-                        self._browsers.check(headers)
+                        self._browsers.check(Headers(scope=scope))
                     entry.caller = await self._caller(headers, context)
                     self._require_entry(entry.caller, path, context, match)
             except (IcebergHmsError, HTTPException) as error:
@@ -302,7 +302,7 @@ class App:
         # Under this name: after one that Java takes for a missing table, Spark asks Hive.
         return error_response(HTTPException(404, f"Warehouse does not exist: {prefix[:128]}"), request)
 
-    async def _caller(self, headers: Headers, context: ServerContext) -> Caller:
+    async def _caller(self, headers: Mapping[str, str], context: ServerContext) -> Caller:
         """Raises as `Access.identify`."""
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         bearer = sent.strip() if scheme.lower() == "bearer" else None

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final
 
 import orjson
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope
@@ -67,12 +67,13 @@ class ClientLeft(Exception):
 class UnreadRequest:
     """A request whose body is still unread.
 
-    scope, receive: as in ASGI. parameters: of the path, still encoded. received: `clock.monotonic()` of its arrival.
+    scope, receive: as in ASGI. headers: by name in lower case; of a name that comes twice the first.
+    parameters: of the path, still encoded. received: `clock.monotonic()` of its arrival.
     entry: what is known of it for the audit trail, who calls above all.
     """
 
     scope: Scope
-    headers: Headers
+    headers: Mapping[str, str]
     parameters: Mapping[str, str]
     receive: Receive
     received: float
@@ -126,7 +127,7 @@ class RestRequest:
     received: float
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: QueryParams = field(default_factory=QueryParams)
-    headers: Headers = field(default_factory=Headers)
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     memory: int = 0
 
@@ -324,7 +325,7 @@ class Resource:
 
 
 async def read_body(
-    receive: Receive, headers: Headers, settings: RestSettings, held: HeldByRequest
+    receive: Receive, headers: Mapping[str, str], settings: RestSettings, held: HeldByRequest
 ) -> tuple[bytes, int]:
     """The body and the number of its values, which are counted as they arrive. Raises HTTPException: 413 as soon as the
     body is known to have more bytes or values than it may (the rest is not kept), 408 if it does not arrive in time.

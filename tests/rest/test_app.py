@@ -52,6 +52,17 @@ def test_names_beyond_ascii_arrive_whole(web: Web) -> None:
     assert error_of(web("GET", "/v1/namespaces/default/tables/b%FCro"))[:2] == (400, "BadRequestException")
 
 
+def test_of_a_header_that_comes_twice_the_first_counts(catalog: ScriptedCatalog) -> None:
+    web = Web(create_app(catalog, token="right", settings=catalog.settings))
+
+    async def ask(*tokens: str) -> int:
+        async with web.client() as client:
+            headers = [("Authorization", f"Bearer {token}") for token in tokens]
+            return (await client.get("/v1/config", headers=headers)).status_code
+
+    assert [asyncio.run(ask(*tokens)) for tokens in (("right", "wrong"), ("wrong", "right"))] == [200, 401]
+
+
 def test_an_asgi_server_without_raw_path_works_too(catalog: ScriptedCatalog) -> None:
     app = create_app(catalog)
     sent: list[Any] = []

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from iceberg_hms.clock import SYSTEM_CLOCK
@@ -52,7 +51,7 @@ def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> Non
 
 def read(receive: Any, **settings: int) -> tuple[bytes, int]:
     bounds = RestSettings(rest_max_body_bytes=LIMIT, **settings)
-    return asyncio.run(dispatch.read_body(receive, Headers(), bounds, Admission(1, MemoryBudget(2 * 10**6)).enter("a")))
+    return asyncio.run(dispatch.read_body(receive, {}, bounds, Admission(1, MemoryBudget(2 * 10**6)).enter("a")))
 
 
 def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
@@ -257,7 +256,7 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 
     async def ask() -> Response | None:
         scope = {"type": "http", "method": "POST", "query_string": b""}
-        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic(), ENTRY))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, {}, {}, receive, SYSTEM_CLOCK.monotonic(), ENTRY))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     read_threads.close()
@@ -293,14 +292,14 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
         loading = asyncio.create_task(read_threads.run(lambda: busy.wait(30)))
         await asyncio.sleep(0)
         scope = {"type": "http", "method": "GET", "query_string": b"", "client": ("10.0.0.7", 1)}
-        headers = Headers({"accept-encoding": "gzip"})
+        headers = {"accept-encoding": "gzip"}
         try:
             return await answer(scope, headers)
         finally:
             busy.set()
             await loading
 
-    async def answer(scope: dict[str, Any], headers: Headers) -> Response | None:
+    async def answer(scope: dict[str, Any], headers: dict[str, str]) -> Response | None:
         return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic(), ENTRY))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())

@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 import pytest
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.errors import MetastoreUnavailable
@@ -110,9 +109,7 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     health = Health([context], ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await health.answer(
-            UnreadRequest(scope, Headers(scope=scope), {}, receive, 0.0, AuditEntry("an id", "a peer"))
-        )
+        response = await health.answer(UnreadRequest(scope, {}, {}, receive, 0.0, AuditEntry("an id", "a peer")))
         await response(scope, receive, send)
 
     web = Web(app)
