@@ -28,6 +28,8 @@ class MemoryBudget:
         self._max_share = max((max_bytes or 0) // 2, largest)
         self._mutex = threading.Lock()
         self._held: Counter[str] = Counter()
+        #: The sum of these.
+        self._total = 0
         #: Of `HeldMemory` that nobody has any more. The garbage collector may find it in the middle of anything, so it
         #: takes no mutex.
         self._returned: deque[tuple[str, int]] = deque()
@@ -42,7 +44,7 @@ class MemoryBudget:
         """Bytes that all owners hold."""
         with self._mutex:
             self._take_back()
-            return self._held.total()
+            return self._total
 
     def share(self, of: str | None = None) -> HeldMemory:
         """Nothing so far, for an owner; None: the owner of this thread's work."""
@@ -73,15 +75,17 @@ class MemoryBudget:
         with self._mutex:
             self._take_back()
             fits = of == NOBODY or self._held[of] + size <= self._max_share
-            if self._max_bytes is not None and not (fits and self._held.total() + size <= self._max_bytes):
+            if self._max_bytes is not None and not (fits and self._total + size <= self._max_bytes):
                 return False
             self._held[of] += size
+            self._total += size
             return True
 
     def _take_back(self) -> None:
         while self._returned:
             of, size = self._returned.popleft()
             self._held[of] -= size
+            self._total -= size
             if not self._held[of]:
                 del self._held[of]
 
