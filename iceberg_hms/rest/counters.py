@@ -8,6 +8,7 @@ used.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -50,7 +51,7 @@ class Counters:
         self._tables: set[tuple[str, str]] = set()
         self._table_commits: Counter[tuple[str, str, str]] = Counter()
         self._operations: Counter[tuple[str, str, str]] = Counter()
-        # Keys end with the warehouse.
+        # Keys end with the warehouse. Each request is in one bucket, the first that has room for it.
         self._requests: Counter[tuple[str, str, int, str]] = Counter()
         self._buckets: Counter[tuple[str, str, float, str]] = Counter()
         self._seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
@@ -77,9 +78,8 @@ class Counters:
             self._in_flight -= 1
             self._requests[method, route, status, warehouse] += 1
             self._seconds[method, route, warehouse] += seconds
-            for bound in BUCKETS:
-                if seconds <= bound:
-                    self._buckets[method, route, bound, warehouse] += 1
+            if seconds <= BUCKETS[-1]:
+                self._buckets[method, route, BUCKETS[bisect_left(BUCKETS, seconds)], warehouse] += 1
 
     def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE, table: str = "") -> None:
         """The server responded to a commit of table updates with this status."""
@@ -208,9 +208,10 @@ class Counters:
     def _histogram(self, key: tuple[str, str, str], seconds: float, count: int) -> Iterator[str]:
         method, route, warehouse = key
         labels = {"method": method, "route": route} | of_warehouse(warehouse)
+        so_far = 0
         for bound in BUCKETS:
-            in_bucket = self._buckets[method, route, bound, warehouse]
-            yield sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, in_bucket)
+            so_far += self._buckets[method, route, bound, warehouse]
+            yield sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, so_far)
         yield sample("rest_request_seconds_bucket", {**labels, "le": "+Inf"}, count)
         yield sample("rest_request_seconds_sum", labels, seconds)
         yield sample("rest_request_seconds_count", labels, count)
