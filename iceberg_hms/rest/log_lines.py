@@ -55,7 +55,7 @@ class JsonLog:
 
 def _cut(value: Any) -> Any:
     if isinstance(value, str):
-        return cut(value)
+        return value if len(value) <= TEXT_MAX else cut(value)
     if isinstance(value, dict):
         return {name: _cut(part) for name, part in value.items()}
     return [_cut(part) for part in value] if isinstance(value, list | tuple) else value

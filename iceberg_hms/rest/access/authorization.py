@@ -97,7 +97,7 @@ class AccessTarget(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """The namespace and the table, as far as there are."""
-        return tuple(part for part in (self.namespace, self.table) if part is not None)
+        return tuple([part for part in (self.namespace, self.table) if part is not None])
 
     def __str__(self) -> str:
         return ".".join(self.names)

@@ -51,6 +51,8 @@ KEPT_SECONDS: Final = 300.0
 ERROR_SECONDS: Final = 60.0
 #: The caller's name where one token is for everybody, or none is needed.
 UNNAMED: Final = ""
+#: The caller there.
+_ANYBODY: Final = Caller(UNNAMED, EVERYTHING)
 
 _LINE: Final = re.compile(r"(?P<name>\S+)\s+(?P<scopes>\S.*?)\s+sha256:(?P<hash>[0-9a-f]{64})")
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
@@ -105,14 +107,14 @@ class Everyone(ByScopes):
 
     async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:  # noqa: ARG002 - the port's arguments
         """As the port says."""
-        return Caller(UNNAMED, EVERYTHING)
+        return _ANYBODY
 
 
 class OneToken(ByScopes):
     """Access with one token, which has all rights. Raises ConfigError as `check_token`."""
 
     def __init__(self, token: str) -> None:
-        self._callers = {_digest(check_token(token)): Caller(UNNAMED, EVERYTHING)}
+        self._callers = {_digest(check_token(token)): _ANYBODY}
 
     async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:  # noqa: ARG002 - the port's arguments
         """As the port says."""
