@@ -89,11 +89,10 @@ class RowBlock:
 class Descent(NamedTuple):
     """What a list of snapshots says of where they come from.
 
-    start: the index of the first of the last snapshots, as far as each is the child of the one before it and has a
-    higher sequence number. before: the highest sequence number of all that come before it; -1 for none.
+    before: the highest sequence number of all that come before the last snapshots, as far as each of these is the child
+    of the one before it and has a higher sequence number; -1 for none.
     picked: the ids, as text, of the snapshots that cherry-picks took their files from."""
 
-    start: int
     before: int
     picked: frozenset[str]
 
@@ -120,7 +119,7 @@ class Rows(Sequence[Row]):
         if len(longer.rest) == BLOCK_ROWS:
             longer.blocks, longer.rest = (*self.blocks, RowBlock(longer.rest)), ()
         if self._descent is not None:
-            longer._descent = _lengthened(self._descent, self[-1] if self else None, row, len(self))
+            longer._descent = _lengthened(self._descent, self[-1] if self else None, row)
         return longer
 
     def extends(self, other: Rows) -> bool:
@@ -141,9 +140,9 @@ class Rows(Sequence[Row]):
     def descent(self) -> Descent:
         """Of snapshots. The first call reads all; lists made by `with_row` then know their own."""
         if self._descent is None:
-            found, last = Descent(0, -1, frozenset()), None
-            for index, row in enumerate(self):
-                found, last = _lengthened(found, last, row, index), row
+            found, last = Descent(-1, frozenset()), None
+            for row in self:
+                found, last = _lengthened(found, last, row), row
             self._descent = found
         return self._descent
 
@@ -152,10 +151,12 @@ class Rows(Sequence[Row]):
         them. Format version 1 counts as 0."""
         # Runs on every conflict. These are the newest ones of a branch as a rule, so bisection finds the only root.
         # Otherwise there is no call for each row.
-        start, before, _ = self.descent
-        if before < number:
-            first = bisect_left(self, number, lo=start, key=_number)
-            return self[first : first + 1]
+        if self.descent.before < number:
+            # Those that come before are lower, and from there on the numbers rise.
+            first = bisect_left(self.blocks, number, key=_highest)
+            rows = self.blocks[first].rows if first < len(self.blocks) else self.rest
+            at = bisect_left(rows, number, key=_number)
+            return [*rows[at : at + 1]]
         parts = [*(block.rows for block in self.blocks if block.max_sequence_number >= number), self.rest]
         return roots([row for part in parts for row in part if (row.get("sequence-number") or 0) >= number])
 
@@ -185,11 +186,11 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
+        full = len(self.blocks) * BLOCK_ROWS
+        at = index + full + len(self.rest) if index < 0 else index
+        if not 0 <= at < full + len(self.rest):
             raise IndexError(index)
-        number, place = divmod(at, BLOCK_ROWS)
-        return (self.blocks[number].rows if number < len(self.blocks) else self.rest)[place]
+        return self.rest[at - full] if at >= full else self.blocks[at // BLOCK_ROWS].rows[at % BLOCK_ROWS]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -248,18 +249,22 @@ def roots(snapshots: Sequence[Row]) -> Sequence[Row]:
     return [row for row in snapshots if row.get("parent-snapshot-id") not in ids]
 
 
+def _highest(block: RowBlock) -> int:
+    return block.max_sequence_number
+
+
 def _number(row: Row) -> int:
     return row.get("sequence-number") or 0
 
 
-def _lengthened(descent: Descent, last: Row | None, row: Row, index: int) -> Descent:
-    """The same with one more snapshot at `index`, after `last`."""
+def _lengthened(descent: Descent, last: Row | None, row: Row) -> Descent:
+    """The same with one more snapshot after `last`."""
     source = _value_at(row, _SOURCE)
     if isinstance(source, str):
         descent = descent._replace(picked=descent.picked | {source})
     if last is None or (row.get("parent-snapshot-id") == last["snapshot-id"] and _number(row) > _number(last)):
         return descent
-    return descent._replace(start=index, before=max(descent.before, _number(last)))
+    return descent._replace(before=max(descent.before, _number(last)))
 
 
 def _inner_json(rows: tuple[Row, ...]) -> bytes:
