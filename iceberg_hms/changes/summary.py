@@ -12,7 +12,7 @@ from typing import Any
 
 from iceberg_hms.changes.partition_set import partition_key
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.json_fields import MAX_LONG, MIN_LONG, is_integer
+from iceberg_hms.format.json_fields import MAX_LONG, MIN_LONG
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 
 #: The key of a whole job: a rerun with the same key adds nothing.
@@ -196,8 +196,10 @@ def check_key(key: str | None) -> None:
 
 def whole_number(text: str | None) -> int | None:
     """The value of a metric; None without one, and for a text that is no long of Java's."""
+    if text is None or len(text) > _MAX_DIGITS:
+        return None
     try:
-        value = None if text is None or len(text) > _MAX_DIGITS else int(text)
+        value = int(text)
     except ValueError:
         return None
-    return value if value is not None and is_integer(value, MIN_LONG, MAX_LONG) else None
+    return value if MIN_LONG <= value <= MAX_LONG else None

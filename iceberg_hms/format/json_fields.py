@@ -70,7 +70,7 @@ def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_INT, MAX_INT):
         _refuse_field(raw, key, what, "an int")
-    return int(raw[key])
+    return value
 
 
 def optional_int(raw: Mapping[str, Any], key: str, what: str) -> int | None:
@@ -83,7 +83,7 @@ def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_LONG, MAX_LONG):
         _refuse_field(raw, key, what, "a long")
-    return int(raw[key])
+    return value
 
 
 def optional_long(raw: Mapping[str, Any], key: str, what: str) -> int | None:
@@ -121,7 +121,7 @@ def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str,
     return values
 
 
-def is_integer(value: Any, lowest: int, highest: int) -> bool:
+def is_integer(value: Any, lowest: int, highest: int) -> TypeGuard[int]:
     """True for an int within the bounds; JSON's true and false are not integers."""
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
 

@@ -161,16 +161,18 @@ class Ref:
 
     def to_json(self) -> dict[str, Any]:
         raw: dict[str, Any] = {"snapshot-id": self.snapshot_id, "type": self.type}
-        optional = {
-            "min-snapshots-to-keep": self.min_snapshots_to_keep,
-            "max-snapshot-age-ms": self.max_snapshot_age_ms,
-            "max-ref-age-ms": self.max_ref_age_ms,
-        }
-        return raw | {key: value for key, value in optional.items() if value is not None}
+        return raw | {key: value for key, value in self._retention() if value is not None}
+
+    def _retention(self) -> tuple[tuple[str, int | None], ...]:
+        return (
+            ("min-snapshots-to-keep", self.min_snapshots_to_keep),
+            ("max-snapshot-age-ms", self.max_snapshot_age_ms),
+            ("max-ref-age-ms", self.max_ref_age_ms),
+        )
 
     def _check_retention(self, what: str) -> None:
         if not self.is_branch and (self.min_snapshots_to_keep is not None or self.max_snapshot_age_ms is not None):
             raise InvalidInput(f"{what}: tags do not support min-snapshots-to-keep and max-snapshot-age-ms")
-        for key, value in self.to_json().items():
-            if key.startswith(("min-", "max-")) and value <= 0:
+        for key, value in self._retention():
+            if value is not None and value <= 0:
                 raise InvalidInput(f"{what}: {key} must be greater than 0, but is {value}")

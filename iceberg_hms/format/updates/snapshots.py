@@ -36,7 +36,8 @@ def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     ref = Ref.parse(update, name)
     if name == MAIN_BRANCH and not ref.is_branch:
         raise InvalidInput("Cannot make main a tag: it is the table's main branch")
-    if name in draft.refs and Ref.parse(draft.refs[name], name) == ref:
+    known = draft.refs.get(name)
+    if known is not None and known["snapshot-id"] == ref.snapshot_id and Ref.parse(known, name) == ref:
         return
     snapshot = draft.snapshots_by_id.get(ref.snapshot_id)
     if snapshot is None:
