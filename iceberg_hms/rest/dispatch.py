@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+from urllib.parse import unquote
 
 import orjson
 from starlette.datastructures import QueryParams
@@ -222,6 +223,7 @@ class Resource:
     def __init__(self, context: ServerContext, endpoints: Mapping[str, Endpoint]) -> None:
         self._context = context
         self._endpoints = endpoints
+        self._separator = unquote(context.settings.rest_namespace_separator)
 
     async def answer(self, incoming: UnreadRequest) -> Response | None:
         """The response; None if the client left before its request was complete."""
@@ -286,8 +288,7 @@ class Resource:
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
         parameters = {name: decode_segment(text) for name, text in incoming.parameters.items()}
         if "namespace" in parameters:
-            separator = context.settings.rest_namespace_separator
-            parameters["namespace"] = joined_parts(parameters["namespace"], separator)
+            parameters["namespace"] = joined_parts(parameters["namespace"], self._separator)
         caller = self._authorized(endpoint, incoming.entry, parameters)
         body, memory = await self._body(incoming, held)
         request = RestRequest(

@@ -6,6 +6,7 @@ A namespace is a database of the metastore, so there is one level: a name with s
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -20,7 +21,7 @@ from iceberg_hms.rest.responses import counted_response, no_content
 
 def list_namespaces(request: RestRequest) -> Response:
     """GET namespaces: the databases that the caller may read. With `parent`: none, since databases do not nest."""
-    separator = request.context.settings.rest_namespace_separator
+    separator = unquote(request.context.settings.rest_namespace_separator)
     parent = joined_parts(request.query.get("parent") or "", separator)
     page = request.page("namespaces", parent)
     names: list[str] = []

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote_plus
 
 import orjson
 
@@ -39,9 +39,9 @@ def decode_segment(segment: str) -> str:
 
 
 def joined_parts(namespace: str, separator: str) -> str:
-    """A namespace of a request with its parts joined by SEPARATOR. separator: another one that clients may use, as the
-    configuration advertises it; SEPARATOR itself stays valid (REST spec: parameter `namespace`)."""
-    return namespace.replace(unquote(separator), SEPARATOR)
+    """A namespace of a request with its parts joined by SEPARATOR. separator: decoded, another one that clients may
+    use; SEPARATOR itself stays valid (REST spec: parameter `namespace`)."""
+    return namespace.replace(separator, SEPARATOR)
 
 
 def single_namespace(parts: str) -> str:
