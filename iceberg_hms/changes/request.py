@@ -102,7 +102,7 @@ def _without_absent_parents(
 
     Such a request comes without a requirement on its branch. If another writer has begun the branch meanwhile, the
     snapshot would take the place of all that is there, so it is required that nobody has."""
-    if not any(_names_no_parent(update) for update in updates):
+    if not any(map(_names_no_parent, updates)):
         return tuple(requirements), tuple(updates)
     asserted = {each["ref"] for each in requirements if each["type"] == requirements_.ASSERT_REF_SNAPSHOT_ID}
     branches = {
@@ -145,7 +145,7 @@ def _too_large(requirements: Sequence[Requirement], updates: Sequence[Update], m
 
 
 def _check_layouts(updates: Sequence[Update]) -> None:
-    count = sum(update["action"] in _LAYOUT_ACTIONS for update in updates)
+    count = len([update for update in updates if update["action"] in _LAYOUT_ACTIONS])
     if count > MAX_LAYOUTS:
         raise InvalidInput(
             f"a commit that adds {count} schemas, partition specs and sort orders is too large",

@@ -43,8 +43,8 @@ def parse(requirements: object) -> tuple[Requirement, ...]:
     """
     if not isinstance(requirements, list | tuple):
         raise InvalidInput(f"Cannot parse requirements from non-array value: {requirements!r}")
-    parsed = tuple(_parse_one(requirement) for requirement in requirements)
-    if len(parsed) > 1 and any(requirement["type"] == ASSERT_CREATE for requirement in parsed):
+    parsed = tuple(map(_parse_one, requirements))
+    if len(parsed) > 1 and is_create(parsed):
         others = sorted({requirement["type"] for requirement in parsed} - {ASSERT_CREATE})
         raise InvalidInput(f"Invalid create requirements: assert-create must stand alone, found with it: {others}")
     return parsed
@@ -74,7 +74,7 @@ def existing_table(base: TableMetadata | None, uuid: str | None = None) -> Table
 
 def is_create(requirements: Iterable[Requirement]) -> bool:
     """Whether parsed requirements belong to a commit that creates its table."""
-    return any(requirement["type"] == ASSERT_CREATE for requirement in requirements)
+    return ASSERT_CREATE in [requirement["type"] for requirement in requirements]
 
 
 def assert_table_uuid(uuid: str) -> Requirement:

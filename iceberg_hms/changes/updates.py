@@ -29,7 +29,7 @@ def parse(updates: object) -> tuple[Update, ...]:
     """
     if not isinstance(updates, list | tuple):
         raise InvalidInput(f"Cannot parse metadata updates from non-array value: {updates!r}")
-    return tuple(_parse_one(update) for update in updates)
+    return tuple(map(_parse_one, updates))
 
 
 def add_snapshot(snapshot: Mapping[str, Any]) -> Update:
