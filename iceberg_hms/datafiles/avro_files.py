@@ -60,19 +60,7 @@ def found_in_avro(location: str, metadata: TableMetadata, open_input: Callable[[
         columns = _Types().columns(schema)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
-    found = find_columns(location, columns, metadata)
-    return FoundInFile(
-        file_format="AVRO",
-        size=size,
-        record_count=rows,
-        has_field_ids=found.has_field_ids,
-        columns=found.columns,
-        present=found.present,
-        statistics={},
-        sizes={},
-        extra=found.extra,
-        split_offsets=None,
-    )
+    return FoundInFile("AVRO", size, rows, find_columns(location, columns, metadata))
 
 
 class _Blocks:

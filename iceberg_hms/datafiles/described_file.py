@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from itertools import pairwise
+from typing import Any, Final
 
 import orjson
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds
+from iceberg_hms.datafiles.file_columns import FoundColumns
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.partition_values import partition_of, path_columns
 from iceberg_hms.errors import InvalidInput
@@ -20,9 +22,9 @@ from iceberg_hms.format.manifests.lineage_columns import (
 )
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping, parse_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, Type
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +39,37 @@ class DescribedFile:
     lineage: RowLineage = field(default_factory=dict)
 
 
-class MatchedColumn(Protocol):
-    """A column of a file that is a column of the table: the table's field id and type, and whether it is in a list or
-    map."""
-
-    @property
-    def field_id(self) -> int: ...
-    @property
-    def type(self) -> Type: ...
-    @property
-    def repeated(self) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class FoundInFile:
     """What a reader of one format found.
 
-    columns: those that the table has, and the metadata columns of row lineage. present: ids of all these fields,
-    nested ones too, that the file has.
-    statistics: by field id; none for a column of which the file has none. sizes: bytes of columns in lists and maps,
-    which have no other metrics, in Parquet files alone. extra: as in DescribedFile.
+    size: of the file, in bytes. statistics: by field id; none for a column of which the file has none.
+    split_offsets: where its row groups or stripes start, at which readers split the file.
     """
 
     file_format: str
     size: int
     record_count: int
-    has_field_ids: bool
-    columns: Sequence[MatchedColumn]
-    present: frozenset[int]
-    statistics: Mapping[int, ColumnStatistics]
-    sizes: Mapping[int, int | None]
-    extra: tuple[str, ...]
-    split_offsets: list[int] | None
+    matched: FoundColumns
+    statistics: Mapping[int, ColumnStatistics] = field(default_factory=dict)
+    split_offsets: list[int] | None = None
 
     @property
     def lineage(self) -> RowLineage:
         """The metadata columns of row lineage that the file carries."""
         return {
             id_: LineageValues() if found is None else LineageValues(found.nulls, found.lower, found.upper)
-            for id_, found in ((id_, self.statistics.get(id_)) for id_ in LINEAGE_COLUMNS if id_ in self.present)
+            for id_, found in (
+                (id_, self.statistics.get(id_)) for id_ in LINEAGE_COLUMNS if id_ in self.matched.present
+            )
         }
+
+
+def offsets_in_order(offsets: Iterable[int], size: int) -> list[int] | None:
+    """`FoundInFile.split_offsets` from where a footer says that row groups or stripes start; None if that cannot be."""
+    found = sorted(offsets)
+    sane = found and found[-1] < size and all(one < next_one for one, next_one in pairwise(found))
+    return found if sane else None
 
 
 def described(location: str, metadata: TableMetadata, found: FoundInFile) -> DescribedFile:
@@ -96,12 +89,12 @@ def described(location: str, metadata: TableMetadata, found: FoundInFile) -> Des
         file_format=found.file_format,
         record_count=found.record_count,
         file_size_in_bytes=found.size,
-        partition=partition_of(location, metadata, found.statistics, found.present),
+        partition=partition_of(location, metadata, found.statistics, found.matched.present),
         spec_id=metadata.default_spec_id,
         split_offsets=found.split_offsets,
         **_metrics(metadata, found),
     )
-    return DescribedFile(data_file, found.has_field_ids, found.extra, lineage)
+    return DescribedFile(data_file, found.matched.has_field_ids, found.matched.extra, lineage)
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
@@ -111,15 +104,6 @@ def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> 
     if all(file.has_field_ids for file in files):
         return None
     return metadata.properties.get(NAME_MAPPING) or orjson.dumps(name_mapping(metadata.schema)).decode()
-
-
-def mapping_of(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
-    """The names by which readers find the columns of files without field ids: the table's
-    `schema.name-mapping.default`, else those of its current schema. Raises InvalidInput for a property that is none."""
-    text = metadata.properties.get(NAME_MAPPING)
-    if text is None:
-        return name_mapping(metadata.schema)
-    return parse_mapping(text)
 
 
 def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:
@@ -155,7 +139,7 @@ def _always_there(fields: Iterable[NestedField]) -> Iterable[NestedField]:
 
 def _check_required(location: str, metadata: TableMetadata, found: FoundInFile) -> None:
     from_path = path_columns(location, metadata)
-    missing = [each for each in missing_required(metadata.schema, found.present) if each.id not in from_path]
+    missing = [each for each in missing_required(metadata.schema, found.matched.present) if each.id not in from_path]
     if missing:
         names = ", ".join(str(metadata.schema.name_of(each.id)) for each in missing)
         raise InvalidInput(f"{location} does not have the table's required columns: {names}")
@@ -179,21 +163,16 @@ def _metrics(metadata: TableMetadata, found: FoundInFile) -> dict[str, Any]:
     nulls: dict[int, int] = {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
-    for column in found.columns:
+    for column in found.matched.columns:
         mode = config.mode(column.field_id)
-        if not mode.counts:
-            continue
-        if column.repeated:
-            # Readers cannot use counts or bounds of fields in lists and maps.
-            size = found.sizes.get(column.field_id)
-            if size is not None:
-                sizes[column.field_id] = size
-            continue
         statistics = found.statistics.get(column.field_id)
-        if statistics is None:
+        if not mode.counts or statistics is None:
             continue
         if statistics.size is not None:
             sizes[column.field_id] = statistics.size
+        if column.repeated:
+            # Readers cannot use counts or bounds of fields in lists and maps.
+            continue
         counts[column.field_id] = statistics.values
         if statistics.nulls is not None:
             nulls[column.field_id] = statistics.nulls

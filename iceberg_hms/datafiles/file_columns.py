@@ -1,7 +1,7 @@
-"""Matches the columns of an ORC or Avro file with a table's, and checks their types, as `parquet_columns` does.
+"""Matches the columns of a data file with a table's, and checks their types.
 
 By field ids, if the file has them; else by name, through the table's `schema.name-mapping.default` or the names of its
-current schema (spec: Column Projection).
+current schema (spec: Column Projection). Readers then find the same columns.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from iceberg_hms.datafiles.described_file import mapping_of
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping, parse_mapping
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type
 
-Shape = Literal["struct", "list", "map", "leaf"]
+#: Other: it has fields, and Iceberg has no type for it, such as ORC's unions.
+Shape = Literal["struct", "list", "map", "leaf", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ class FoundColumn:
 class FoundColumns:
     """has_field_ids: the file's columns carry ids. columns: those that the table has, nested ones too, and the metadata
     columns of row lineage.
-    extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
+    extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned. It reads a
+    file only if it can give each column an id and an Iceberg type, also those outside of the projection
+    (pyiceberg.io.pyarrow.pyarrow_to_schema)."""
 
     has_field_ids: bool
     columns: tuple[FoundColumn, ...]
@@ -71,11 +73,18 @@ def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMe
     """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type."""
     by_id = _has_ids(columns)
     finder = _Finder(location, metadata.schema, metadata.last_column_id)
-    finder.visit_all(columns, None if by_id else mapping_of(metadata), _Place())
+    finder.visit_all(columns, None if by_id else _mapping(metadata), _Place())
     if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
         how = "field ids" if by_id else "column names"
         raise InvalidInput(f"{location} has no column of the table (matched by {how})")
     return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra))
+
+
+def _mapping(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
+    """The names by which readers find the columns of files without field ids. Raises InvalidInput for a property that
+    is no mapping."""
+    text = metadata.properties.get(NAME_MAPPING)
+    return name_mapping(metadata.schema) if text is None else parse_mapping(text)
 
 
 def _has_ids(columns: Iterable[FileColumn]) -> bool:
@@ -84,8 +93,8 @@ def _has_ids(columns: Iterable[FileColumn]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """path: of the field that this is in, for messages. repeated: in a list or map. in_extra: in a column that counts
-    as extra already."""
+    """path: of the field that this is in, for messages. repeated: in anything but structs. in_extra: in a column that
+    counts as extra already."""
 
     path: str = ""
     repeated: bool = False
@@ -131,7 +140,7 @@ class _Finder:
             unmapped = mapping is not None and self.schema.find(shown) is not None
             self.extra.append(f"{shown} (not in {NAME_MAPPING})" if unmapped else shown)
             in_extra = True
-        below = _Place(shown, place.repeated or each.shape in ("list", "map"), in_extra)
+        below = _Place(shown, place.repeated or each.shape != "struct", in_extra)
         self.visit_all(each.children, mapping, below)
 
     def _take(self, each: FileColumn, found: NestedField, shown: str, place: _Place) -> None:
@@ -173,7 +182,7 @@ def _fits(each: FileColumn, found: NestedField) -> bool:
             return each.shape == "list"
         case MapType():
             return each.shape == "map"
-        case _ if wanted == types.VARIANT:
-            return each.shape == "struct"
+        case _ if wanted == types.VARIANT and each.shape == "struct":
+            return True
         case _:
             return each.shape == "leaf" and each.reads(wanted)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from itertools import pairwise
 from typing import Any, Final
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
-from iceberg_hms.datafiles.described_file import FoundInFile
+from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
 from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, find_columns
 from iceberg_hms.datafiles.orc_footer import (
     Message,
@@ -54,7 +53,7 @@ _ATOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "binary": ("binary", "uuid", "fixed"),
     "date": ("date",),
 }
-_SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map"}
+_SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map", "union": "other"}
 
 
 def found_in_orc(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
@@ -81,21 +80,10 @@ def found_in_orc(location: str, metadata: TableMetadata, open_input: Callable[[s
         file_format="ORC",
         size=footer.size,
         record_count=footer.rows,
-        has_field_ids=found.has_field_ids,
-        columns=found.columns,
-        present=found.present,
+        matched=found,
         statistics=statistics,
-        sizes={},
-        extra=found.extra,
-        split_offsets=_split_offsets(footer),
+        split_offsets=offsets_in_order(footer.stripe_offsets, footer.size),
     )
-
-
-def _split_offsets(footer: OrcFooter) -> list[int] | None:
-    """Offsets of the stripes, at which readers split the file; None if they are inconsistent."""
-    offsets = sorted(footer.stripe_offsets)
-    sane = offsets and offsets[-1] < footer.size and all(one < next_one for one, next_one in pairwise(offsets))
-    return offsets if sane else None
 
 
 def _columns(location: str, footer: OrcFooter) -> list[FileColumn]:
@@ -210,7 +198,7 @@ def _both(message: Message | None, read: Callable[[Message, int], Any]) -> tuple
 
 def _booleans(message: Message | None, there: int) -> tuple[bool, bool] | None:
     """The statistics count the values that are true."""
-    trues = None if message is None else next(iter(numbers_of(message, 1)), None)
+    trues = None if message is None else next(numbers_of(message, 1), None)
     return None if trues is None else (trues >= there, trues > 0)
 
 

@@ -181,7 +181,7 @@ def _type(message: Message) -> OrcType:
     pairs = [parse_message(each) for each in attributes]
     return OrcType(
         kind=KINDS[number] if number < len(KINDS) else f"type {number}",
-        subtypes=tuple(_numbers(message, 2)),
+        subtypes=tuple(numbers_of(message, 2)),
         names=tuple(each.decode("utf-8") for each in _parts(message, 3)),
         precision=_number(message, 5),
         scale=_number(message, 6),
@@ -295,16 +295,12 @@ def part_of(message: Message, at: int) -> Message | None:
     return None if value is None else parse_message(value)
 
 
-def numbers_of(message: Message, at: int) -> list[int]:
-    """Repeated unsigned numbers, packed or not."""
-    return list(_numbers(message, at))
-
-
 def _number(message: Message, at: int) -> int:
     return number_of(message, at) or 0
 
 
-def _numbers(message: Message, at: int) -> Iterator[int]:
+def numbers_of(message: Message, at: int) -> Iterator[int]:
+    """Repeated unsigned numbers, packed or not."""
     for value in message.get(at, []):
         if isinstance(value, int):
             yield value

@@ -12,33 +12,35 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
-from iceberg_hms.datafiles.parquet_columns import INT96, Column
+from iceberg_hms.datafiles.parquet_columns import INT96, FileType, file_type
 from iceberg_hms.format.schema import types, values
+from iceberg_hms.format.schema.types import PrimitiveType
 
 _PER_UNIT = {"milliseconds": 1000, "microseconds": 1}
 _MICROS_PER_DAY = 86_400_000_000
 _UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
 
 
-def column_statistics(footer: pq.FileMetaData, column: Column) -> ColumnStatistics:
-    """Gather one column over all row groups."""
+def column_statistics(footer: pq.FileMetaData, index: int, of: PrimitiveType) -> ColumnStatistics:
+    """Gather the column at a position over all row groups. of: the table's type."""
+    stored = file_type(footer.schema.column(index))
     size = count = 0
     nulls: int | None = 0
-    bounded = column.type.kind not in _UNORDERED and column.stored.physical != INT96
+    bounded = of.kind not in _UNORDERED and stored.physical != INT96
     lower = upper = None
     for number in range(footer.num_row_groups):
-        chunk = footer.row_group(number).column(column.index)
+        chunk = footer.row_group(number).column(index)
         size += chunk.total_compressed_size
         count += chunk.num_values
         found = chunk.statistics if chunk.is_stats_set else None
         chunk_nulls = found.null_count if found is not None and found.has_null_count else None
-        if column.stored.type == types.UNKNOWN:
+        if stored.type == types.UNKNOWN:
             # Parquet's null type has no statistics; all its values are null.
             chunk_nulls = chunk.num_values
         nulls = None if nulls is None or chunk_nulls is None else nulls + chunk_nulls
         if not bounded or chunk_nulls == chunk.num_values:
             continue
-        pair = footer_bounds(column, found)
+        pair = footer_bounds(of, stored, found)
         if pair is None:
             bounded = False
             continue
@@ -49,12 +51,12 @@ def column_statistics(footer: pq.FileMetaData, column: Column) -> ColumnStatisti
     return ColumnStatistics(size, count, nulls, lower, upper, bounded)
 
 
-def footer_bounds(column: Column, found: pq.Statistics | None) -> tuple[Any, Any] | None:
+def footer_bounds(of: PrimitiveType, stored: FileType, found: pq.Statistics | None) -> tuple[Any, Any] | None:
     """The smallest and the largest value of one row group, of the table's type; None where they are unreliable."""
     if found is None or not found.has_min_max:
         return None
     try:
-        lower, upper = _value(column, found.min_raw), _value(column, found.max_raw)
+        lower, upper = _value(of, stored, found.min_raw), _value(of, stored, found.max_raw)
     except (ValueError, TypeError, OverflowError):
         return None
     if isinstance(lower, float):
@@ -62,10 +64,9 @@ def footer_bounds(column: Column, found: pq.Statistics | None) -> tuple[Any, Any
     return lower, upper
 
 
-def _value(column: Column, raw: Any) -> Any:
+def _value(of: PrimitiveType, stored: FileType, raw: Any) -> Any:
     """A value of the footer as a value of the table's type. Raises ValueError if it is none."""
-    stored, kind = column.stored, column.type.kind
-    match kind:
+    match of.kind:
         case "boolean":
             return bool(raw)
         case "int" | "long":
@@ -74,8 +75,8 @@ def _value(column: Column, raw: Any) -> Any:
             return float(raw)
         case "date":
             return int(raw)
-        case "time" | "timestamp" | "timestamptz" | "timestamp_ns" | "timestamptz_ns":
-            return _units(column, int(raw), nanos=kind.endswith("_ns"))
+        case "time" | "timestamp" | "timestamptz" | "timestamp_ns" | "timestamptz_ns" as kind:
+            return _units(stored, int(raw), nanos=kind.endswith("_ns"))
         case "decimal":
             number = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
             return values.from_unscaled(number, stored.type.scale) if stored.type is not None else None
@@ -87,7 +88,7 @@ def _value(column: Column, raw: Any) -> Any:
             return bytes(raw)
 
 
-def _units(column: Column, number: int, *, nanos: bool) -> int:
-    if column.stored.type == types.DATE:
+def _units(stored: FileType, number: int, *, nanos: bool) -> int:
+    if stored.type == types.DATE:
         return number * _MICROS_PER_DAY * (1000 if nanos else 1)
-    return number if nanos else number * _PER_UNIT[column.stored.unit]
+    return number if nanos else number * _PER_UNIT[stored.unit]

@@ -1,28 +1,20 @@
-"""Matches the columns of a Parquet file with a table's, and checks their types.
-
-By field ids, if the file has them; else by name, through the table's `schema.name-mapping.default` or the names of its
-current schema (spec: Column Projection). Readers then find the same columns.
-"""
+"""The columns of a Parquet file, for `file_columns` to match with a table's, and the types that they can be read as."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.arrow_schemas import has_form, is_list
-from iceberg_hms.datafiles.described_file import mapping_of
-from iceberg_hms.errors import InvalidInput, UnsupportedFormat
-from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.datafiles.file_columns import FileColumn, Shape
+from iceberg_hms.errors import UnsupportedFormat
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
-from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import NestedField, PrimitiveType, nested_fields
+from iceberg_hms.format.schema.types import PrimitiveType
 
 INT96 = "INT96"
 
@@ -44,181 +36,52 @@ class FileType:
     shown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A leaf column of a file that is a column of the table, or a metadata column of row lineage.
-
-    index: its position in the footer's row groups. field_id, type: the table's. repeated: it is in a list or map.
-    """
-
-    index: int
-    field_id: int
-    type: PrimitiveType
-    stored: FileType
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has, and the metadata
-    columns of row lineage. present: ids of all these fields, nested ones too, that the file has.
-    extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
-
-    has_field_ids: bool
-    columns: tuple[Column, ...]
-    present: frozenset[int]
-    extra: tuple[str, ...] = ()
-
-
-def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadata) -> Matched:
-    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type;
-    UnsupportedFormat: the file's schema does not identify its leaf columns.
-    Leaves out columns that the table lacks; `Matched.extra` names those that keep PyIceberg from reading the file."""
-    arrow = footer.schema.to_arrow_schema()
-    matcher = _Matcher(location, footer, metadata.schema, metadata.last_column_id)
-    if _has_ids(arrow):
-        matcher.by_id(arrow)
-    else:
-        matcher.by_name(arrow, mapping_of(metadata))
-    matcher.check_every_leaf_was_visited()
-    if matcher.present <= LINEAGE_COLUMNS.keys():
-        how = "field ids" if _has_ids(arrow) else "column names"
-        raise InvalidInput(f"{location} has no column of the table (matched by {how})")
-    return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present), tuple(matcher.extra))
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A field's place in a file.
-
-    path: the beginning of its leaves' paths in the footer; it ends at a list or map, whose inner levels every writer
-    names differently. in_repeated: in a list or map. shown: for messages. in_extra: in a column that already counts
-    as extra.
-    """
-
-    shown: str
-    path: str
-    in_repeated: bool = False
-    in_extra: bool = False
-
-    def below(self, name: str, *, of_struct: bool) -> _Place:
-        stays = self.in_repeated or not of_struct
-        return _Place(f"{self.shown}.{name}", self.path if stays else f"{self.path}.{name}", stays, self.in_extra)
+def parquet_columns(location: str, footer: pq.FileMetaData) -> list[FileColumn]:
+    """The columns at the top level; the index of a leaf is its position in the footer's row groups. Raises
+    UnsupportedFormat: the file's schema does not identify its leaf columns."""
+    return _Walk(location, footer).columns()
 
 
 @dataclass
-class _Matcher:
-    """Walks a file's schema beside the table's. Parquet lists leaf columns in the order of this walk, and each leaf's
-    path in the footer proves that the walk is at the right leaf.
-
-    PyIceberg reads a file only if it can give each of its columns an id and an Iceberg type, also those
-    outside of the projection (pyiceberg.io.pyarrow.pyarrow_to_schema); `extra` collects the columns for which it
-    cannot.
-    """
+class _Walk:
+    """Parquet lists leaf columns in the order of this walk, and each leaf's path in the footer proves that the walk is
+    at the right leaf."""
 
     location: str
     footer: pq.FileMetaData
-    schema: Schema
-    last_column_id: int
-    columns: list[Column] = field(default_factory=list)
-    present: set[int] = field(default_factory=set)
-    extra: list[str] = field(default_factory=list)
     _next: int = 0
 
-    def by_id(self, arrow: Iterable[pa.Field]) -> None:
-        for each in arrow:
-            self._visit(each, _Place(each.name, each.name), _id_of(each), None)
-
-    def by_name(self, arrow: Iterable[pa.Field], mapping: Sequence[Mapping[str, Any]]) -> None:
-        for each in arrow:
-            self._visit_named(each, _Place(each.name, each.name), each.name, mapping)
-
-    def check_every_leaf_was_visited(self) -> None:
+    def columns(self) -> list[FileColumn]:
+        found = [self._column(each, each.name, each.name, each.name) for each in self.footer.schema.to_arrow_schema()]
         if self._next != self.footer.num_columns:
             self._lost(self.footer.schema.column(self._next).path)
+        return found
 
-    def _visit_named(self, each: pa.Field, place: _Place, name: str, mapping: Sequence[Mapping[str, Any]]) -> None:
-        entry = next((item for item in mapping if name in item.get("names", ())), {})
-        self._visit(each, place, entry.get("field-id"), entry.get("fields") or [])
-
-    def _visit(
-        self, each: pa.Field, place: _Place, field_id: int | None, mapping: Sequence[Mapping[str, Any]] | None
-    ) -> None:
-        """One field of the file. mapping: the names below it; None = go by ids."""
-        found = None if field_id is None else self.schema.field(field_id)
-        if found is None and field_id is not None and place.shown == each.name:
-            found = LINEAGE_COLUMNS.get(field_id)
-        stored = _storage(each.type)
-        if found is not None:
-            if found.id in self.present:
-                self._refuse_second(found, place)
-            self._check_shape(each, found, nested=pa.types.is_nested(stored))
-            self.present.add(found.id)
-        elif not place.in_extra and not self._readers_skip(each.type, field_id, by_id=mapping is None):
-            unmapped = mapping is not None and self.schema.find(place.shown) is not None
-            self.extra.append(f"{place.shown} (not in {NAME_MAPPING})" if unmapped else place.shown)
-            place = replace(place, in_extra=True)
+    def _column(self, each: pa.Field, name: str, shown: str, path: str, *, in_repeated: bool = False) -> FileColumn:
+        """shown: the field's path, for messages. path: the beginning of its leaves' paths in the footer; it ends at a
+        list or map, whose inner levels every writer names differently. in_repeated: in such a one."""
+        stored, field_id, known = _storage(each.type), _id_of(each), has_form(each.type)
         if not pa.types.is_nested(stored):
-            self._leaf(found, place)
-        elif found is not None and found.type == types.VARIANT:
-            # The leaves of a variant are columns of no table.
-            place = replace(place, in_extra=True)
-        for name, child in _children(stored):
-            below = place.below(name, of_struct=pa.types.is_struct(stored))
-            if mapping is None:
-                self._visit(child, below, _id_of(child), None)
-            else:
-                self._visit_named(child, below, name, mapping)
+            index, leaf = self._next, file_type(self._leaf(shown, path))
+            return FileColumn(name, field_id, index, "leaf", leaf.shown, lambda wanted: can_read(leaf, wanted), known)
+        stays = in_repeated or not pa.types.is_struct(stored)
+        children = tuple(
+            self._column(child, inner, f"{shown}.{inner}", path if stays else f"{path}.{inner}", in_repeated=stays)
+            for inner, child in _children(stored)
+        )
+        return FileColumn(name, field_id, -1, _shape(stored), str(each.type), known=known, children=children)
 
-    def _readers_skip(self, arrow: pa.DataType, field_id: int | None, *, by_id: bool) -> bool:
-        """Whether readers skip a column that is not in the table's schema: it was dropped, or is in the name mapping.
-        An id that the table never assigned belongs to another table's column."""
-        if field_id is None or (by_id and field_id > self.last_column_id):
-            return False
-        return has_form(arrow)
-
-    def _check_shape(self, each: pa.Field, found: NestedField, *, nested: bool) -> None:
-        fits = nested == bool(nested_fields(found.type))
-        if fits and nested:
-            fits = {types.StructType: pa.types.is_struct, types.ListType: is_list, types.MapType: pa.types.is_map}[
-                type(found.type)
-            ](_storage(each.type))
-        is_variant = isinstance(found.type, PrimitiveType) and found.type == types.VARIANT
-        if not fits and not is_variant:
-            self._refuse(found, str(each.type))
-
-    def _leaf(self, found: NestedField | None, place: _Place) -> None:
-        index = self._next
+    def _leaf(self, shown: str, path: str) -> pq.ColumnSchema:
+        if self._next >= self.footer.num_columns:
+            self._lost(shown)
+        column = self.footer.schema.column(self._next)
         self._next += 1
-        if index >= self.footer.num_columns:
-            self._lost(place.shown)
-        column = self.footer.schema.column(index)
-        if column.path != place.path and not column.path.startswith(place.path + "."):
+        if column.path != path and not column.path.startswith(path + "."):
             self._lost(column.path)
-        if found is None or not isinstance(found.type, PrimitiveType):
-            return
-        stored = file_type(column)
-        if not (stored.type == found.type if found.id in LINEAGE_COLUMNS else can_read(stored, found.type)):
-            self._refuse(found, stored.shown)
-        self.columns.append(Column(index, found.id, found.type, stored, repeated=column.max_repetition_level > 0))
+        return column
 
-    def _lost(self, path: str) -> None:
+    def _lost(self, path: str) -> NoReturn:
         raise UnsupportedFormat(f"{self.location}: cannot tell which column {path} is by the schema in the footer")
-
-    def _refuse_second(self, found: NestedField, place: _Place) -> None:
-        name = self.schema.name_of(found.id) or found.name
-        raise InvalidInput(
-            f"{self.location}: {place.shown} is column {name} of the table, and so is another column of the file",
-            next_step="write the file with one of them; field ids, or without them the table's "
-            f"{NAME_MAPPING}, say which column of the table each is",
-        )
-
-    def _refuse(self, found: NestedField, stored: str) -> None:
-        name = self.schema.name_of(found.id) or found.name
-        raise InvalidInput(
-            f"{self.location}: column {name} is {stored} in the file and {found.type} in the table",
-            next_step="write the file with the table's types",
-        )
 
 
 def file_type(column: pq.ColumnSchema) -> FileType:
@@ -238,7 +101,8 @@ def file_type(column: pq.ColumnSchema) -> FileType:
                 return FileType(found, physical, unsigned_bits=bits, shown=f"unsigned {bits}-bit integer")
             found = types.LONG if bits == 64 else types.INT
         case "Decimal":
-            found = types.decimal_type(logical["precision"], logical["scale"])
+            fits = logical["precision"] <= types.MAX_DECIMAL_PRECISION
+            found = types.decimal_type(logical["precision"], logical["scale"]) if fits else None
         case "Time":
             unit = logical["timeUnit"]
             found = None if unit == "nanoseconds" else types.TIME
@@ -319,6 +183,14 @@ def _storage(arrow: pa.DataType) -> pa.DataType:
             return arrow
 
 
+def _shape(arrow: pa.DataType) -> Shape:
+    if pa.types.is_struct(arrow):
+        return "struct"
+    if is_list(arrow):
+        return "list"
+    return "map" if pa.types.is_map(arrow) else "other"
+
+
 def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
     """The fields in a pyarrow type, with Iceberg's names. Types that Iceberg lacks, such as list_view, have fields too:
     Parquet has a column for each of their leaves."""
@@ -337,9 +209,3 @@ def _id_of(each: pa.Field) -> int | None:
     text = (each.metadata or {}).get(_FIELD_ID)
     # Some Parquet writers write -1 for a field without an id.
     return None if text is None or int(text) < 0 else int(text)
-
-
-def _has_ids(fields: Iterable[pa.Field]) -> bool:
-    return any(
-        _id_of(each) is not None or _has_ids(child for _, child in _children(_storage(each.type))) for each in fields
-    )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_hms.datafiles.described_file import FoundInFile
+from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
+from iceberg_hms.datafiles.file_columns import find_columns
 from iceberg_hms.datafiles.parquet_bounds import column_statistics
-from iceberg_hms.datafiles.parquet_columns import match_columns
+from iceberg_hms.datafiles.parquet_columns import parquet_columns
 from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import PrimitiveType
 
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
@@ -30,19 +31,18 @@ def found_in_parquet(location: str, metadata: TableMetadata, open_input: Callabl
     column that the table cannot read), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
-    matched = match_columns(location, footer, metadata)
-    statistics = {column.field_id: column_statistics(footer, column) for column in matched.columns}
+    matched = find_columns(location, parquet_columns(location, footer), metadata)
     return FoundInFile(
         file_format="PARQUET",
         size=size,
         record_count=footer.num_rows,
-        has_field_ids=matched.has_field_ids,
-        columns=matched.columns,
-        present=matched.present,
-        statistics={column.field_id: statistics[column.field_id] for column in matched.columns if not column.repeated},
-        sizes={field_id: each.size for field_id, each in statistics.items()},
-        extra=matched.extra,
-        split_offsets=_split_offsets(footer, size),
+        matched=matched,
+        statistics={
+            each.field_id: column_statistics(footer, each.stored.index, each.type)
+            for each in matched.columns
+            if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
+        },
+        split_offsets=offsets_in_order(_row_group_offsets(footer), size),
     )
 
 
@@ -69,15 +69,10 @@ def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, 
         raise CorruptFile(location, f"its Parquet footer cannot be read: {error}") from error
 
 
-def _split_offsets(footer: pq.FileMetaData, size: int) -> list[int] | None:
-    """Offsets of the row groups, at which readers split the file; None if they are inconsistent."""
-    offsets = []
+def _row_group_offsets(footer: pq.FileMetaData) -> Iterator[int]:
     for number in range(footer.num_row_groups):
         first = footer.row_group(number).column(0)
         starts = [first.data_page_offset]
         if first.has_dictionary_page and first.dictionary_page_offset:
             starts.append(first.dictionary_page_offset)
-        offsets.append(min(starts))
-    offsets.sort()
-    sane = offsets and offsets[-1] < size and all(one < next_one for one, next_one in pairwise(offsets))
-    return offsets if sane else None
+        yield min(starts)

@@ -221,7 +221,7 @@ def test_fields_have_their_types() -> None:
     assert (text_of(found, 2), bytes_of(found, 2)) == ("ü", "ü".encode())
     assert double_of(found, 3) == 1.5
     assert (int32_of(found, 4), number_of(found, 4)) == (-3, (1 << 64) - 3)
-    assert numbers_of(found, 5) == [1, 300, 7]
+    assert list(numbers_of(found, 5)) == [1, 300, 7]
     absent: list[Any] = [read(found, 9) for read in (signed_of, text_of, bytes_of, double_of, int32_of, part_of)]
     assert absent == [None] * 6
     with pytest.raises(ValueError, match="is no number"):

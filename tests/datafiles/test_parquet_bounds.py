@@ -15,7 +15,7 @@ import pytest
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.datafiles.parquet_bounds import column_statistics, footer_bounds
-from iceberg_hms.datafiles.parquet_columns import Column, FileType, match_columns
+from iceberg_hms.datafiles.parquet_columns import FileType
 from iceberg_hms.format.schema import types
 from tests.catalog.parquet import table_for
 
@@ -27,8 +27,9 @@ def statistics_of(array: pa.Array, table_type: str | None = None, **options: Any
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, **options)
     footer = pq.read_metadata(buffer)
-    (column,) = match_columns("a", footer, metadata).columns
-    return column_statistics(footer, column)
+    of = metadata.schema.fields[0].type
+    assert isinstance(of, types.PrimitiveType)
+    return column_statistics(footer, 0, of)
 
 
 def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tuple[Any, Any]:
@@ -131,6 +132,7 @@ class FooterStatistics:
 
 @pytest.mark.parametrize("found", [FooterStatistics(math.nan, 1.0), FooterStatistics(1.0, math.nan)])
 def test_nan_is_no_bound(found: Any) -> None:
-    column = Column(0, 1, types.DOUBLE, FileType(types.DOUBLE, "DOUBLE"), repeated=False)
-    assert footer_bounds(column, found) is None
-    assert footer_bounds(column, FooterStatistics(1.0, 2.0)) == (1.0, 2.0)
+    stored = FileType(types.DOUBLE, "DOUBLE")
+    good: Any = FooterStatistics(1.0, 2.0)
+    assert footer_bounds(types.DOUBLE, stored, found) is None
+    assert footer_bounds(types.DOUBLE, stored, good) == (1.0, 2.0)

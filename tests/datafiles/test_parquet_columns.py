@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.datafiles.parquet_columns import Matched, can_read, file_type, match_columns
+from iceberg_hms.datafiles.file_columns import FoundColumn, FoundColumns, find_columns
+from iceberg_hms.datafiles.parquet_columns import can_read, file_type, parquet_columns
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -26,8 +27,17 @@ def footer_of(rows: pa.Table, **options: Any) -> pq.FileMetaData:
     return pq.read_metadata(buffer)
 
 
-def match(rows: pa.Table, metadata: TableMetadata) -> Matched:
-    return match_columns("file:/data/a.parquet", footer_of(rows), metadata)
+def match(rows: pa.Table, metadata: TableMetadata) -> FoundColumns:
+    return matched(footer_of(rows), metadata)
+
+
+def matched(footer: pq.FileMetaData, metadata: TableMetadata) -> FoundColumns:
+    location = "file:/data/a.parquet"
+    return find_columns(location, parquet_columns(location, footer), metadata)
+
+
+def leaves(found: FoundColumns) -> list[FoundColumn]:
+    return [each for each in found.columns if each.stored.shape == "leaf"]
 
 
 def table_with(type_: str, version: int = 3) -> TableMetadata:
@@ -108,7 +118,7 @@ def test_stored_types_come_from_parquets_own_schema(arrow: pa.DataType, stored: 
 def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, table_type: str, fits: bool) -> None:
     rows = pa.table({"c": pa.array([None], arrow)})
     if fits:
-        assert [column.field_id for column in match(rows, table_with(table_type)).columns] == [1]
+        assert match(rows, table_with(table_type)).present == {1}
     else:
         with pytest.raises(InvalidInput, match=r"a\.parquet: column c is .* in the file and .* in the table"):
             match(rows, table_with(table_type))
@@ -118,15 +128,15 @@ def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, t
 def test_int96_of_old_writers_is_either_kind_of_timestamp(table_type: str) -> None:
     rows = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
     footer = footer_of(rows, use_deprecated_int96_timestamps=True)
-    (column,) = match_columns("a", footer, table_with(table_type)).columns
-    assert column.stored.physical == "INT96"
-    assert not can_read(column.stored, PrimitiveType("timestamp_ns"))
+    assert matched(footer, table_with(table_type)).present == {1}
+    stored = file_type(footer.schema.column(0))
+    assert stored.physical == "INT96"
+    assert not can_read(stored, PrimitiveType("timestamp_ns"))
 
 
 def test_arrows_own_schema_in_the_file_does_not_hide_what_is_stored() -> None:
     rows = pa.table({"c": pa.array([1], pa.timestamp("s"))})
-    (column,) = match(rows, table_with("timestamp")).columns
-    assert column.stored.unit == "milliseconds"
+    assert file_type(footer_of(rows).schema.column(0)).unit == "milliseconds"
 
 
 NESTED = pa.schema(
@@ -142,9 +152,9 @@ NESTED = pa.schema(
 @pytest.mark.parametrize("ids", [True, False], ids=["by field id", "by name"])
 def test_nested_columns_are_found_at_their_place(ids: bool) -> None:
     metadata = table_for(NESTED)
-    matched = match((with_ids(NESTED, metadata) if ids else NESTED).empty_table(), metadata)
-    found = {metadata.schema.name_of(each.field_id): (each.index, each.repeated) for each in matched.columns}
-    assert found == {
+    found = match((with_ids(NESTED, metadata) if ids else NESTED).empty_table(), metadata)
+    places = {metadata.schema.name_of(each.field_id): (each.stored.index, each.repeated) for each in leaves(found)}
+    assert places == {
         "id": (0, False),
         "s.x": (1, False),
         "s.y.element": (2, True),
@@ -152,14 +162,13 @@ def test_nested_columns_are_found_at_their_place(ids: bool) -> None:
         "m.value.z": (4, True),
         "last": (5, False),
     }
-    assert matched.has_field_ids is ids
-    assert len(matched.present) == 10
+    assert found.has_field_ids is ids
+    assert len(found.present) == 10
 
 
 def test_columns_that_the_table_lacks_do_not_shift_the_others() -> None:
     rows = pa.table({"extra": [{"a": 1, "b": [2]}], "last": ["x"], "more": [1], "id": [5]})
-    matched = match(rows, table_for(NESTED))
-    assert {column.index for column in matched.columns} == {2, 4}
+    assert {column.stored.index for column in match(rows, table_for(NESTED)).columns} == {2, 4}
 
 
 LONGS = pa.int64()
@@ -197,8 +206,8 @@ def check_places_behind(extra: pa.Array) -> None:
         pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.struct([("x", pa.int64())])), ("c", pa.string())])
     )
     footer = footer_of(rows)
-    matched = match_columns("file:/data/a.parquet", footer, metadata)
-    paths = {metadata.schema.name_of(each.field_id): footer.schema.column(each.index).path for each in matched.columns}
+    found = leaves(matched(footer, metadata))
+    paths = {metadata.schema.name_of(each.field_id): footer.schema.column(each.stored.index).path for each in found}
     assert paths == {"a": "a", "b": "b", "s.x": "s.x", "c": "c"}
 
 
@@ -239,7 +248,7 @@ def test_no_extension_type_shifts_later_columns(pair: pa.DataType) -> None:
 def test_dots_in_names_are_no_paths() -> None:
     rows = pa.table({"a.b": [1], "a": [{"b": 2, "b.c": 3}], "a.b.c": [4]})
     metadata = table_for(pa.schema([("a.b.c", pa.int64())]))
-    assert [column.index for column in match(rows, metadata).columns] == [3]
+    assert [column.stored.index for column in match(rows, metadata).columns] == [3]
 
 
 class Misleading:
@@ -267,7 +276,7 @@ def test_a_schema_that_does_not_fit_the_leaf_columns_is_refused(claimed: pa.Sche
     rows = pa.table({"a": [1], "e": [{"y": 1, "z": 2}], "b": [2]})
     footer: Any = Misleading(footer_of(rows), claimed)
     with pytest.raises(UnsupportedFormat, match="cannot tell which column"):
-        match_columns("file:/data/a.parquet", footer, table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())])))
+        matched(footer, table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())])))
 
 
 def id_field(name: str, arrow: pa.DataType, field_id: int) -> pa.Field:
@@ -296,6 +305,7 @@ X = id_field("x", pa.int64(), 4)
         ([id_field("id", pa.int64(), 1), id_field("gone", pa.string(), 2)], ()),
         ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_(id_field("element", pa.int64(), 5)), 2)], ()),
         ([id_field("id", pa.int64(), 1), id_field("gone", pa.duration("us"), 2)], ("gone",)),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.decimal256(50, 2), 2)], ("gone",)),
         ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_view(pa.int64()), 2)], ("gone",)),
         ([id_field("id", pa.int64(), 1), id_field("other", pa.string(), 9)], ("other",)),
         ([id_field("id", pa.int64(), 1), pa.field("bare", pa.struct([("u", pa.int64())]))], ("bare",)),
@@ -382,9 +392,9 @@ def test_a_variant_has_no_leaf_of_its_own() -> None:
         version=3,
     )
     rows = pa.table({"v": pa.array([None], variant), "x": [1]})
-    matched = match(rows, metadata)
-    assert matched.present == {1, 2}
-    assert [(column.field_id, column.index) for column in matched.columns] == [(2, 2)]
+    found = match(rows, metadata)
+    assert found.present == {1, 2}
+    assert [(column.field_id, column.stored.index) for column in leaves(found)] == [(2, 2)]
 
 
 @pytest.mark.parametrize("kind", ["int", "list", "struct"])
@@ -394,7 +404,7 @@ def test_a_column_must_be_nested_as_the_tables_is(kind: str) -> None:
         rows = pa.schema([("id", pa.int64()), ("c", type_)]).empty_table()
         metadata = table_for(pa.schema([("id", pa.int64()), ("c", arrow[kind])]))
         if other == kind:
-            assert len(match(rows, metadata).columns) == 2
+            assert len(leaves(match(rows, metadata))) == 2
         else:
             with pytest.raises(InvalidInput, match="column c is"):
                 match(rows, metadata)
