@@ -80,13 +80,13 @@ def _settings(server: Any) -> Settings:
 def check_pointer(check: table_pointer.Check, server: Any, request: pytest.FixtureRequest) -> None:
     """One check of the TablePointer contract."""
     with _place(server, request) as (_, pointer, place):
-        check(pointer, place.tables)
+        check(pointer, place)
 
 
 def check_views(check: view_pointer.Check, server: Any, request: pytest.FixtureRequest) -> None:
     """One check of the ViewPointer contract."""
     with _place(server, request) as (pool, pointer, place):
-        check(HmsViewPointer(pool, _settings(server)), pointer, place.tables)
+        check(HmsViewPointer(pool, _settings(server)), pointer, place)
 
 
 def check_hive_tables(check: hive_tables.Check, server: Any, request: pytest.FixtureRequest) -> None:

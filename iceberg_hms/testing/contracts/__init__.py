@@ -10,8 +10,20 @@ if it answers wrongly. With pytest:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from iceberg_hms.coordinator.ports import Refused, SwapAnswer
+
+
+def checks_of(module: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The suite of a module, by its `globals()`: its own public functions that return nothing, in their order."""
+    own = (each for each in module.values() if getattr(each, "__module__", "") == module["__name__"])
+    functions = [each for each in own if isinstance(each, FunctionType) and not each.__name__.startswith("_")]
+    return tuple(each for each in functions if each.__annotations__["return"] == "None")
 
 
 def expect(condition: bool, message: str) -> None:
@@ -33,3 +45,20 @@ def expect_raises(kind: type[Exception], what: str) -> Iterator[None]:
     except kind:
         return
     raise AssertionError(f"{what}: expected {kind.__name__}, nothing was raised")
+
+
+def expect_refused(answer: SwapAnswer, conflict: bool, kind: type[Exception] | None, what: str) -> None:
+    """Raise AssertionError unless an answer refuses. conflict: what it says. kind: of its error, None for any."""
+    expect(isinstance(answer, Refused), f"{what}: {answer} is not Refused")
+    if isinstance(answer, Refused):
+        expect_equal(answer.conflict, conflict, f"{what}, conflict")
+        expect(kind is None or isinstance(answer.error, kind), f"{what}: {answer.error!r} is not {kind}")
+
+
+def at_once(function: Callable[[int], None], times: int) -> None:
+    """Call a function with 0, 1, 2... on as many threads, and wait for all of them."""
+    threads = [threading.Thread(target=function, args=(number,)) for number in range(times)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import EventListener, TableName
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.testing.contracts import expect_equal
+from iceberg_hms.testing.contracts import checks_of, expect_equal
 
 Listener = Callable[[Mapping[str, Any]], None]
 Check = Callable[[EventListener, Callable[[Listener], None]], None]
@@ -61,8 +61,4 @@ def publishing_without_listeners_works(events: EventListener, _subscribe: Callab
         events.publish(event)
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    listeners_get_events_in_order,
-    a_broken_listener_harms_no_other,
-    publishing_without_listeners_works,
-)
+CHECKS: Final[tuple[Check, ...]] = checks_of(globals())

@@ -12,7 +12,7 @@ from typing import Final
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, CorruptFile, InvalidInput, MissingFile
 from iceberg_hms.format.file_bounds import Limit
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts import at_once, checks_of, expect, expect_equal, expect_raises
 
 _WRITERS: Final = 8
 
@@ -94,7 +94,8 @@ def one_of_many_concurrent_writers_wins(files: Files, root: str) -> None:
     won: list[bytes] = []
     together = threading.Barrier(_WRITERS)
 
-    def write(data: bytes) -> None:
+    def write(number: int) -> None:
+        data = bytes([number]) * 100_000
         together.wait()
         try:
             files.write(f"{root}/race", data)
@@ -102,11 +103,7 @@ def one_of_many_concurrent_writers_wins(files: Files, root: str) -> None:
             return
         won.append(data)
 
-    threads = [threading.Thread(target=write, args=(bytes([number]) * 100_000,)) for number in range(_WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(write, _WRITERS)
     expect_equal(len(won), 1, "writers whose write succeeded")
     expect(files.read(f"{root}/race") == won[0], "the file is not the winner's")
 
@@ -148,23 +145,7 @@ def only_links_are_links(files: Files, root: str) -> None:
         expect(not files.is_link(location), f"{location} is no link")
 
 
-CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
-    a_read_returns_the_written_bytes,
-    an_empty_file_exists,
-    a_file_beyond_the_limit_is_refused,
-    a_missing_file_raises_missing_file,
-    a_write_creates_folders,
-    a_folder_can_be_made_before_its_files,
-    a_write_never_overwrites,
-    a_deleted_name_can_be_written_again,
-    locations_are_not_decoded,
-    relative_locations_are_refused,
-    one_of_many_concurrent_writers_wins,
-    a_listing_has_every_file_below_its_folder_alone,
-    a_folder_that_is_not_there_has_no_files,
-    a_real_path_names_the_same_file_once_more,
-    only_links_are_links,
-)
+CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = checks_of(globals())
 
 
 def all_spellings_of_a_local_file_name_one_file(files: Files, folder: str) -> None:

@@ -10,9 +10,8 @@ from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
 from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, TablePointer
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.locations import same_folder
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
-from iceberg_hms.testing.contracts.table_pointer import Place as TablePlace
-from iceberg_hms.testing.contracts.table_pointer import made
+from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts.table_pointer import Place, made
 
 _SECONDS: Final = 30.0
 
@@ -31,23 +30,13 @@ class AddHiveTable(Protocol):
 
 
 @dataclass(frozen=True)
-class HivePlace:
-    """namespace, other_namespace: exist and are empty. location: a folder that the check may fill."""
+class HivePlace(Place):
+    """A `Place` whose tables of Hive's can be of any kind."""
 
-    namespace: str
-    other_namespace: str
-    location: str
-    add: AddHiveTable
-
-    def name(self, table: str) -> TableName:
-        return TableName(self.namespace, table)
+    add_hive_table: AddHiveTable
 
     def folder(self, table: str) -> str:
         return f"{self.location}/{table}"
-
-    @property
-    def tables(self) -> TablePlace:
-        return TablePlace(self.namespace, self.other_namespace, self.location, self.add)
 
 
 Check = Callable[[HiveTables, TablePointer, HivePlace], None]
@@ -61,8 +50,10 @@ def _loaded(hive: HiveTables, name: TableName) -> HiveTable:
 
 
 def tables_whose_files_a_drop_deletes_are_loaded(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
-    place.add(place.name("managed"), place.folder("managed"))
-    place.add(place.name("purged"), place.folder("purged"), "EXTERNAL_TABLE", {"external.table.purge": "TRUE"})
+    place.add_hive_table(place.name("managed"), place.folder("managed"))
+    place.add_hive_table(
+        place.name("purged"), place.folder("purged"), "EXTERNAL_TABLE", {"external.table.purge": "TRUE"}
+    )
     for table in ("managed", "purged"):
         found = _loaded(hive, place.name(table))
         expect_equal(found.name, place.name(table), "name")
@@ -72,23 +63,23 @@ def tables_whose_files_a_drop_deletes_are_loaded(hive: HiveTables, _tables: Tabl
 
 
 def all_others_are_not(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
-    place.add(place.name("kept"), place.folder("kept"), "EXTERNAL_TABLE")
-    made(tables, place.tables, "iceberg")
+    place.add_hive_table(place.name("kept"), place.folder("kept"), "EXTERNAL_TABLE")
+    made(tables, place, "iceberg")
     for name in (place.name("kept"), place.name("iceberg"), place.name("none"), TableName("no_such_namespace", "t")):
         expect_equal(hive.load(name), None, f"load of {name}")
 
 
 def another_table_of_the_same_name_differs(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
-    place.add(place.name("t"), place.folder("t"))
+    place.add_hive_table(place.name("t"), place.folder("t"))
     found = _loaded(hive, place.name("t"))
     expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
-    place.add(place.name("t"), place.folder("elsewhere"))
+    place.add_hive_table(place.name("t"), place.folder("elsewhere"))
     expect(hive.load(place.name("t")) != found, "another table equals the first one")
 
 
 def partitions_have_folders(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
     folders = [place.folder(f"elsewhere/{number}") for number in range(3)]
-    place.add(place.name("t"), place.folder("t"), partitions=folders)
+    place.add_hive_table(place.name("t"), place.folder("t"), partitions=folders)
     found = _loaded(hive, place.name("t"))
     expect(found.is_partitioned, "t has no partitions")
     listed = sorted(hive.partition_folders(found, timeout_seconds=_SECONDS))
@@ -99,8 +90,8 @@ def partitions_have_folders(hive: HiveTables, _tables: TablePointer, place: Hive
 
 
 def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
-    place.add(place.name("hive"), place.folder("hive"))
-    pointers = [made(tables, place.tables, each) for each in ("one", "two")]
+    place.add_hive_table(place.name("hive"), place.folder("hive"))
+    pointers = [made(tables, place, each) for each in ("one", "two")]
     listed = {each.name: each for each in hive.iceberg_tables(place.namespace, timeout_seconds=_SECONDS)}
     expect_equal(listed.keys(), {each.name for each in pointers}, "names")
     for each in pointers:
@@ -111,18 +102,11 @@ def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place:
 
 
 def a_drop_removes_the_row(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
-    place.add(place.name("t"), place.folder("t"))
+    place.add_hive_table(place.name("t"), place.folder("t"))
     found = _loaded(hive, place.name("t"))
     expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
     expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
     expect(isinstance(hive.drop(found, Sending()), Refused), "a second drop is not refused")
 
 
-CHECKS: tuple[Check, ...] = (
-    tables_whose_files_a_drop_deletes_are_loaded,
-    all_others_are_not,
-    another_table_of_the_same_name_differs,
-    partitions_have_folders,
-    all_iceberg_tables_are_listed,
-    a_drop_removes_the_row,
-)
+CHECKS: tuple[Check, ...] = checks_of(globals())

@@ -19,43 +19,30 @@ from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileCon
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
 Open = Callable[[], Manifests]
 
 _VERSIONS: Final = (1, 2, 3)
+_OLD: Final[dict[str, Any]] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
 
 
 def sample_metadata(
     location: str, format_version: int = 2, properties: Mapping[str, str] | None = None
 ) -> TableMetadata:
     """An empty table of columns id, name and event_day, partitioned by event_day (identity, a date)."""
-    fields = [
-        {"id": 1, "name": "id", "required": True, "type": "long"},
-        {"id": 2, "name": "name", "required": False, "type": "string"},
-        {"id": 3, "name": "event_day", "required": False, "type": "date"},
-    ]
+    columns = ((1, "id", "long"), (2, "name", "string"), (3, "event_day", "date"))
     partition = {"source-id": 3, "field-id": 1000, "transform": "identity", "name": "event_day"}
-    raw: dict[str, Any] = {
+    raw = {
+        **table_metadata(location, properties, columns).raw,
         "format-version": format_version,
-        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
-        "location": location,
-        "last-updated-ms": 1_700_000_000_000,
-        "last-column-id": 3,
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
-        "current-schema-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": [partition]}],
-        "default-spec-id": 0,
         "last-partition-id": 1000,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "properties": dict(properties or {}),
-        "snapshots": [],
     }
     if format_version == 1:
         raw |= {"schema": raw["schemas"][0], "partition-spec": [partition]}
-    else:
-        raw["last-sequence-number"] = 0
+        del raw["last-sequence-number"]
     if format_version >= 3:
         raw["next-row-id"] = 0
     return TableMetadata.parse(raw)
@@ -135,13 +122,12 @@ def entries_are_read_with_inherited_values(open_: Open, root: str) -> None:
 
 def lists_count_files_rows_and_partitions(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
-    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     entries = [
         ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/a", 5)),
         ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/b", None)),
-        ManifestEntry(EntryStatus.EXISTING, sample_file("file:/d/c", -1, record_count=100), **old),
+        ManifestEntry(EntryStatus.EXISTING, sample_file("file:/d/c", -1, record_count=100), **_OLD),
         ManifestEntry(
-            EntryStatus.DELETED, sample_file("file:/d/d", 9, record_count=1_000), **(old | {"sequence_number": 1})
+            EntryStatus.DELETED, sample_file("file:/d/d", 9, record_count=1_000), **(_OLD | {"sequence_number": 1})
         ),
     ]
     (line,) = _write(open_(), metadata, 7, entries)
@@ -265,8 +251,7 @@ def existing_entries_without_numbers_are_refused(open_: Open, root: str) -> None
     port = open_()
     for status in (EntryStatus.EXISTING, EntryStatus.DELETED):
         for lacking in ("snapshot_id", "sequence_number", "file_sequence_number"):
-            numbers: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
-            entry = ManifestEntry(status, sample_file("file:/d/a"), **(numbers | {lacking: None}))
+            entry = ManifestEntry(status, sample_file("file:/d/a"), **(_OLD | {lacking: None}))
             with expect_raises(InvalidInput, f"{status.name} without {lacking}"):
                 _write(port, metadata, 7, [entry])
 
@@ -365,14 +350,13 @@ def _live(port: Manifests, files: Sequence[ManifestFile], keys: Collection[str])
 
 
 def candidates_are_found_by_any_spelling(open_: Open, root: str) -> None:
-    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
         port = open_()
         entries = [
             *_added("file:/d/a", "s3a://b/x"),
-            ManifestEntry(EntryStatus.EXISTING, sample_file("file:///d//b"), **old),
-            ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **old),
+            ManifestEntry(EntryStatus.EXISTING, sample_file("file:///d//b"), **_OLD),
+            ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **_OLD),
         ]
         lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, entries)))
         port.flush()
@@ -445,8 +429,7 @@ def candidates_are_all_manifests_with_one_of_the_files(open_: Open, root: str) -
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
-    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
-    gone = [ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **old)]
+    gone = [ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **_OLD)]
     own = [
         line
         for each in (_added("file:/d/a"), _added("file:/d/b"), gone, deletes)
@@ -460,30 +443,4 @@ def candidates_are_all_manifests_with_one_of_the_files(open_: Open, root: str) -
         expect_equal(list(reader.candidates(lines, set())), [], "no file")
 
 
-CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
-    entries_are_read_with_inherited_values,
-    lists_count_files_rows_and_partitions,
-    replays_reuse_manifests,
-    earlier_manifests_keep_their_numbers,
-    an_unnumbered_manifest_of_another_snapshot_is_refused,
-    other_groups_see_a_staged_list_only_after_the_flush,
-    a_discarded_list_is_never_written,
-    data_and_delete_files_go_into_separate_manifests,
-    uuids_that_readers_order_differently_go_into_separate_manifests,
-    data_files_without_row_ids_get_some,
-    entries_returns_only_the_chosen_ones,
-    existing_entries_without_numbers_are_refused,
-    other_partition_values_are_refused,
-    writing_no_entries_writes_no_manifest,
-    an_empty_list_can_be_read,
-    a_v1_snapshot_may_name_its_manifests,
-    metadata_goes_to_the_folder_that_the_table_names,
-    added_returns_a_snapshots_own_manifests_alone,
-    a_list_that_extends_another_reads_the_same_everywhere,
-    candidates_are_found_by_any_spelling,
-    candidates_have_entries_with_inherited_values,
-    candidates_leave_out_delete_files,
-    manifests_are_read_one_by_one_and_more_than_once,
-    candidates_are_all_manifests_with_one_of_the_files,
-    manifests_are_found_by_the_text_of_a_path,
-)
+CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = checks_of(globals())

@@ -12,7 +12,7 @@ from typing import Final
 
 from iceberg_hms import work
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises
 
 Check = Callable[[Runtime], None]
 
@@ -146,16 +146,4 @@ def run_while_waiting_raises_either_error_after_both_functions_ended(runtime: Ru
         expect_equal(len(ended), len(begun), "functions that ended before the error")
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    time_advances_at_least_by_a_sleep,
-    the_wall_clock_counts_milliseconds,
-    random_numbers_are_in_their_range_and_differ,
-    ids_are_new,
-    a_wait_returns_on_the_event_or_after_its_timeout,
-    a_mutex_admits_one_thread_at_a_time,
-    gathered_results_are_in_order,
-    gather_raises_an_error_after_all_functions_ended,
-    gathered_functions_share_the_callers_context_and_spawned_ones_do_not,
-    run_while_waiting_returns_after_both_functions_ended,
-    run_while_waiting_raises_either_error_after_both_functions_ended,
-)
+CHECKS: Final[tuple[Check, ...]] = checks_of(globals())

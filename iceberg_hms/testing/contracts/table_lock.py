@@ -5,14 +5,15 @@ Each check takes a `Guard`: two locks on the same tables, as in two processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableLock, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
-from iceberg_hms.testing.contracts import expect, expect_raises
+from iceberg_hms.testing.contracts import checks_of, expect, expect_raises
 
 
 @dataclass(frozen=True)
@@ -33,32 +34,35 @@ _WRITERS: Final = 6
 _ROUNDS: Final = 5
 
 
+@contextmanager
+def _held(guard: Guard) -> Iterator[HeldLock]:
+    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
+    try:
+        yield held
+    finally:
+        held.release()
+
+
 def _since(guard: Guard, earlier: ClockReading) -> float:
     return guard.runtime.read_clocks().max_seconds_since(earlier)
 
 
 def a_free_lock_is_acquired_with_a_lease(guard: Guard) -> None:
     before = guard.runtime.read_clocks()
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
-    try:
+    with _held(guard) as held:
         age = held.seconds_since_renewal()
         expect(0 <= age <= _since(guard, before), "the last renewal is before the request, or in the future")
         expect(held.lease_seconds > 0, "no lease")
-    finally:
-        held.release()
 
 
 def a_held_lock_is_not_acquired_again(guard: Guard) -> None:
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
-    try:
+    with _held(guard) as held:
         for lock in (guard.first, guard.second):
             with expect_raises(LockNotAcquired, "acquire of a held lock"):
                 lock.acquire(guard.name, wait_seconds=0.2, request="r-2")
             with expect_raises(LockNotAcquired, "acquire of a held lock without waiting"):
                 lock.acquire(guard.name, wait_seconds=0, request="r-2")
         held.renew()
-    finally:
-        held.release()
 
 
 def a_waiter_that_gave_up_blocks_no_other(guard: Guard) -> None:
@@ -93,13 +97,10 @@ def a_waiter_gets_the_lock_on_release(guard: Guard) -> None:
 
 
 def locks_of_two_tables_are_independent(guard: Guard) -> None:
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
-    try:
+    with _held(guard):
         guard.second.acquire(
             TableName(guard.name.namespace, f"{guard.name.name}_other"), wait_seconds=0, request="r-2"
         ).release()
-    finally:
-        held.release()
 
 
 def one_holder_at_a_time(guard: Guard) -> None:
@@ -144,25 +145,19 @@ def a_released_lock_is_not_renewed(guard: Guard) -> None:
 
 
 def a_renewal_restarts_the_lease(guard: Guard) -> None:
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
-    try:
+    with _held(guard) as held:
         guard.runtime.sleep(0.05)
         sent = guard.runtime.read_clocks()
         held.renew()
         expect(held.seconds_since_renewal() <= _since(guard, sent), "the renewal did not restart the lease")
-    finally:
-        held.release()
 
 
 def a_swap_may_start_under_a_fresh_lock(guard: Guard) -> None:
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
-    try:
+    with _held(guard) as held:
         held.ensure_held()
         expect(held.exclusive is True, "the lock is not exclusive")
         expect(held.behind_foreign_writer is False, "no other writer waits for the lock")
         expect(held.row is None or held.row.name == guard.name, "the row of another table")
-    finally:
-        held.release()
 
 
 def only_a_lock_for_compare_and_swap_has_a_shorter_lease(guard: Guard) -> None:
@@ -172,15 +167,9 @@ def only_a_lock_for_compare_and_swap_has_a_shorter_lease(guard: Guard) -> None:
     held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", use=LockUse.CAS)
     try:
         expect(not requires_cas, "a lock for blind calls requires compare-and-swap")
-        expect(
-            held.lease_seconds <= served,
-            "a lock for compare-and-swap has the longer lease",
-        )
+        expect(held.lease_seconds <= served, "a lock for compare-and-swap has the longer lease")
         if held.lease_seconds < served:
-            expect(
-                held.require_cas,
-                "a lock with a shorter lease does not require compare-and-swap",
-            )
+            expect(held.require_cas, "a lock with a shorter lease does not require compare-and-swap")
     finally:
         held.release()
 
@@ -192,17 +181,4 @@ def a_malformed_request_is_refused(guard: Guard) -> None:
     guard.second.acquire(guard.name, wait_seconds=0, request="x" * 36).release()
 
 
-CHECKS: tuple[Check, ...] = (
-    a_free_lock_is_acquired_with_a_lease,
-    a_held_lock_is_not_acquired_again,
-    a_waiter_that_gave_up_blocks_no_other,
-    a_waiter_gets_the_lock_on_release,
-    locks_of_two_tables_are_independent,
-    one_holder_at_a_time,
-    release_twice_is_harmless,
-    a_released_lock_is_not_renewed,
-    a_renewal_restarts_the_lease,
-    a_swap_may_start_under_a_fresh_lock,
-    only_a_lock_for_compare_and_swap_has_a_shorter_lease,
-    a_malformed_request_is_refused,
-)
+CHECKS: tuple[Check, ...] = checks_of(globals())

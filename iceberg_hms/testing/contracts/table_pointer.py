@@ -5,7 +5,6 @@ Each check takes the implementation and a `Place`: an empty namespace that only 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +12,6 @@ from typing import Any, Final
 from iceberg_hms.coordinator.ports import (
     OWNED_FOLDER,
     Pointer,
-    Refused,
     Sending,
     SwapAnswer,
     Swapped,
@@ -23,7 +21,7 @@ from iceberg_hms.coordinator.ports import (
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+from iceberg_hms.testing.contracts import at_once, checks_of, expect, expect_equal, expect_raises, expect_refused
 
 _WRITERS: Final = 8
 _UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -84,11 +82,17 @@ def made(pointer: TablePointer, place: Place, table: str = "t", properties: Mapp
     return pointer.load(name)
 
 
-def _expect_refused(answer: SwapAnswer, conflict: bool, kind: type[Exception] | None, what: str) -> None:
-    expect(isinstance(answer, Refused), f"{what}: {answer} is not Refused")
-    if isinstance(answer, Refused):
-        expect_equal(answer.conflict, conflict, f"{what}, conflict")
-        expect(kind is None or isinstance(answer.error, kind), f"{what}: {answer.error!r} is not {kind}")
+def only_winner(swap: Callable[[int], SwapAnswer]) -> int:
+    """Swap with 1, 2, 3... at once, and return the number of the only swap that was made."""
+    answers: dict[int, SwapAnswer] = {}
+
+    def answer(at: int) -> None:
+        answers[at + 1] = swap(at + 1)
+
+    at_once(answer, _WRITERS)
+    winners = [number for number, each in answers.items() if each == Swapped()]
+    expect_equal((len(answers), len(winners)), (_WRITERS, 1), "answers and winners")
+    return winners[0]
 
 
 def a_missing_table_raises_no_such_table(pointer: TablePointer, place: Place) -> None:
@@ -104,7 +108,7 @@ def a_hive_table_is_not_touched(pointer: TablePointer, place: Place) -> None:
     with expect_raises(NotAnIcebergTable, "load"):
         pointer.load(name)
     answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
-    _expect_refused(answer, True, AlreadyExists, "create over a Hive table")
+    expect_refused(answer, True, AlreadyExists, "create over a Hive table")
     with expect_raises(NotAnIcebergTable, "load afterwards"):
         pointer.load(name)
 
@@ -139,14 +143,14 @@ def a_swap_moves_the_folder(pointer: TablePointer, place: Place) -> None:
 def a_second_create_of_a_name_is_refused(pointer: TablePointer, place: Place) -> None:
     made(pointer, place)
     answer = pointer.create(place.name("t"), place.file(1), table_metadata(place.location), None)
-    _expect_refused(answer, True, AlreadyExists, "second create")
+    expect_refused(answer, True, AlreadyExists, "second create")
     expect_equal(pointer.load(place.name("t")).metadata_location, place.file(0), "metadata_location")
 
 
 def create_in_a_missing_namespace_is_refused(pointer: TablePointer, place: Place) -> None:
     name = TableName("no_such_namespace", "t")
     answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
-    _expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
+    expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
 
 
 def a_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
@@ -165,7 +169,7 @@ def an_outdated_swap_changes_nothing(pointer: TablePointer, place: Place) -> Non
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "first swap")
-    _expect_refused(pointer.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
+    expect_refused(pointer.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
@@ -185,27 +189,15 @@ def a_swap_sent_again_changes_nothing(pointer: TablePointer, place: Place) -> No
     expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "swap")
     moved = pointer.load(base.name)
     again = pointer.swap(base, place.file(1), metadata, metadata, Sending(require_cas=True))
-    _expect_refused(again, True, None, "the same swap again")
+    expect_refused(again, True, None, "the same swap again")
     expect_equal(pointer.load(base.name), moved, "the row")
 
 
 def one_of_many_concurrent_swaps_wins(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
-    answers: dict[int, SwapAnswer] = {}
-
-    def swap(number: int) -> None:
-        answers[number] = pointer.swap(base, place.file(number), metadata, metadata, Sending())
-
-    threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    winners = [number for number, answer in answers.items() if answer == Swapped()]
-    expect_equal(len(answers), _WRITERS, "answers")
-    expect_equal(len(winners), 1, "winners")
-    expect_equal(pointer.load(base.name).metadata_location, place.file(winners[0]), "metadata_location")
+    winner = only_winner(lambda at: pointer.swap(base, place.file(at), metadata, metadata, Sending()))
+    expect_equal(pointer.load(base.name).metadata_location, place.file(winner), "metadata_location")
 
 
 def the_metastore_accepts_any_schema_change(pointer: TablePointer, place: Place) -> None:
@@ -225,9 +217,9 @@ def a_change_of_a_dropped_table_is_a_conflict(pointer: TablePointer, place: Plac
     expect_equal(pointer.drop(base, Sending()), Swapped(), "drop")
     with expect_raises(NoSuchTable, "load"):
         pointer.load(base.name)
-    _expect_refused(pointer.swap(base, place.file(1), metadata, metadata, Sending()), True, NoSuchTable, "swap")
-    _expect_refused(pointer.rename(base, place.name("u"), Sending()), True, NoSuchTable, "rename")
-    _expect_refused(pointer.drop(base, Sending()), True, NoSuchTable, "drop")
+    expect_refused(pointer.swap(base, place.file(1), metadata, metadata, Sending()), True, NoSuchTable, "swap")
+    expect_refused(pointer.rename(base, place.name("u"), Sending()), True, NoSuchTable, "rename")
+    expect_refused(pointer.drop(base, Sending()), True, NoSuchTable, "drop")
 
 
 def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
@@ -254,11 +246,11 @@ def a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused(pointer: TablePoin
     base = made(pointer, place)
     made(pointer, place, "taken")
     metadata = table_metadata(place.location)
-    _expect_refused(pointer.rename(base, place.name("taken"), Sending()), True, AlreadyExists, "rename to a taken name")
+    expect_refused(pointer.rename(base, place.name("taken"), Sending()), True, AlreadyExists, "rename to a taken name")
     answer = pointer.rename(base, TableName("no_such_namespace", "t"), Sending())
-    _expect_refused(answer, False, NoSuchNamespace, "rename to a missing namespace")
+    expect_refused(answer, False, NoSuchNamespace, "rename to a missing namespace")
     expect_equal(pointer.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "swap")
-    _expect_refused(pointer.rename(base, place.name("u"), Sending()), True, None, "outdated rename")
+    expect_refused(pointer.rename(base, place.name("u"), Sending()), True, None, "outdated rename")
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
@@ -399,28 +391,4 @@ def a_table_owns_the_folder_that_it_was_made_in(pointer: TablePointer, place: Pl
     expect_equal((base.owns_folder, base.parameters.get(OWNED_FOLDER)), (True, mine.location), "owns_folder there")
 
 
-CHECKS: tuple[Check, ...] = (
-    a_missing_table_raises_no_such_table,
-    a_hive_table_is_not_touched,
-    a_new_table_is_loaded,
-    a_swap_moves_the_folder,
-    a_second_create_of_a_name_is_refused,
-    create_in_a_missing_namespace_is_refused,
-    a_swap_moves_the_pointer,
-    an_outdated_swap_changes_nothing,
-    a_swap_that_requires_compare_and_swap_moves_the_pointer,
-    a_swap_sent_again_changes_nothing,
-    one_of_many_concurrent_swaps_wins,
-    the_metastore_accepts_any_schema_change,
-    a_change_of_a_dropped_table_is_a_conflict,
-    a_table_is_renamed,
-    a_rename_that_requires_compare_and_swap_renames_the_table,
-    a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused,
-    accepts_writes_is_true_and_leaves_no_row,
-    tables_are_listed_in_pages,
-    a_table_is_found_by_its_uuid,
-    a_table_is_found_by_a_folder_that_meets_its_own,
-    the_folders_of_all_tables_are_listed,
-    the_folders_of_all_databases_are_listed,
-    a_table_owns_the_folder_that_it_was_made_in,
-)
+CHECKS: tuple[Check, ...] = checks_of(globals())

@@ -5,19 +5,17 @@ Each check takes the implementation, a TablePointer on the same metastore, and a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName, TablePointer
+from iceberg_hms.coordinator.ports import Pointer, Sending, Swapped, TableName, TablePointer
 from iceberg_hms.coordinator.view_ports import ViewPointer
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.format.views.view_metadata import ViewMetadata
-from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
-from iceberg_hms.testing.contracts.table_pointer import Place, table_metadata
+from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises, expect_refused
+from iceberg_hms.testing.contracts.table_pointer import Place, only_winner, table_metadata
 
-_WRITERS: Final = 8
 _UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 Check = Callable[[ViewPointer, TablePointer, Place], None]
@@ -58,13 +56,6 @@ def made(
     metadata = view_metadata(f"{place.location}/{view}", properties, **more)
     expect_equal(views.create(name, place.file(0), metadata, "ada"), Swapped(), "create")
     return views.load(name)
-
-
-def _expect_refused(answer: SwapAnswer, conflict: bool, kind: type[Exception] | None, what: str) -> None:
-    expect(isinstance(answer, Refused), f"{what}: {answer} is not Refused")
-    if isinstance(answer, Refused):
-        expect_equal(answer.conflict, conflict, f"{what}, conflict")
-        expect(kind is None or isinstance(answer.error, kind), f"{what}: {answer.error!r} is not {kind}")
 
 
 def a_missing_view_raises_no_such_view(views: ViewPointer, _tables: TablePointer, place: Place) -> None:
@@ -110,28 +101,17 @@ def an_outdated_swap_changes_nothing(views: ViewPointer, _tables: TablePointer, 
     metadata = view_metadata(place.location)
     expect_equal(views.swap(base, place.file(1), metadata, metadata, Sending()), Swapped(), "first swap")
     moved = views.load(base.name)
-    _expect_refused(views.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
+    expect_refused(views.swap(base, place.file(2), metadata, metadata, Sending()), True, None, "outdated swap")
     again = views.swap(base, place.file(1), metadata, metadata, Sending(require_cas=True))
-    _expect_refused(again, True, None, "the same swap again")
+    expect_refused(again, True, None, "the same swap again")
     expect_equal(views.load(base.name), moved, "the row")
 
 
 def one_of_many_concurrent_swaps_wins(views: ViewPointer, _tables: TablePointer, place: Place) -> None:
     base = made(views, place)
     metadata = view_metadata(place.location)
-    answers: dict[int, SwapAnswer] = {}
-
-    def swap(number: int) -> None:
-        answers[number] = views.swap(base, place.file(number), metadata, metadata, Sending())
-
-    threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    winners = [number for number, answer in answers.items() if answer == Swapped()]
-    expect_equal((len(answers), len(winners)), (_WRITERS, 1), "answers and winners")
-    expect_equal(views.load(base.name).metadata_location, place.file(winners[0]), "metadata_location")
+    winner = only_winner(lambda at: views.swap(base, place.file(at), metadata, metadata, Sending()))
+    expect_equal(views.load(base.name).metadata_location, place.file(winner), "metadata_location")
 
 
 def a_name_that_is_taken_is_refused(views: ViewPointer, tables: TablePointer, place: Place) -> None:
@@ -141,19 +121,19 @@ def a_name_that_is_taken_is_refused(views: ViewPointer, tables: TablePointer, pl
     expect_equal(tables.create(place.name("t"), place.file(0), table, "ada"), Swapped(), "create of a table")
     for name in ("v", "t", "hive"):
         answer = views.create(place.name(name), place.file(1), view_metadata(place.location), None)
-        _expect_refused(answer, True, AlreadyExists, f"create over {name}")
+        expect_refused(answer, True, AlreadyExists, f"create over {name}")
         if name != "v":
             answer = views.rename(views.load(place.name("v")), place.name(name), Sending())
-            _expect_refused(answer, True, AlreadyExists, f"rename to {name}")
-    _expect_refused(tables.create(place.name("v"), place.file(1), table, None), True, AlreadyExists, "table over view")
+            expect_refused(answer, True, AlreadyExists, f"rename to {name}")
+    expect_refused(tables.create(place.name("v"), place.file(1), table, None), True, AlreadyExists, "table over view")
     expect_equal(views.load(place.name("v")).metadata_location, place.file(0), "metadata_location")
 
 
 def a_missing_namespace_is_refused(views: ViewPointer, _tables: TablePointer, place: Place) -> None:
     name = TableName("no_such_namespace", "v")
     answer = views.create(name, place.file(0), view_metadata(place.location), None)
-    _expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
-    _expect_refused(
+    expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
+    expect_refused(
         views.rename(made(views, place), name, Sending()), False, NoSuchNamespace, "rename to a missing namespace"
     )
     with expect_raises(NoSuchNamespace, "list of a missing namespace"):
@@ -194,21 +174,11 @@ def a_view_is_renamed_and_dropped(views: ViewPointer, _tables: TablePointer, pla
         base = now
     expect_equal(views.drop(base, Sending()), Swapped(), "drop")
     metadata = view_metadata(place.location)
-    _expect_refused(
+    expect_refused(
         views.swap(base, place.file(1), metadata, metadata, Sending()), True, NoSuchView, "swap of a dropped view"
     )
-    _expect_refused(views.rename(base, place.name("u"), Sending()), True, NoSuchView, "rename of a dropped view")
-    _expect_refused(views.drop(base, Sending()), True, NoSuchView, "second drop")
+    expect_refused(views.rename(base, place.name("u"), Sending()), True, NoSuchView, "rename of a dropped view")
+    expect_refused(views.drop(base, Sending()), True, NoSuchView, "second drop")
 
 
-CHECKS: tuple[Check, ...] = (
-    a_missing_view_raises_no_such_view,
-    a_new_view_is_loaded,
-    a_swap_moves_the_pointer,
-    an_outdated_swap_changes_nothing,
-    one_of_many_concurrent_swaps_wins,
-    a_name_that_is_taken_is_refused,
-    a_missing_namespace_is_refused,
-    tables_are_no_views_and_views_are_no_tables,
-    a_view_is_renamed_and_dropped,
-)
+CHECKS: tuple[Check, ...] = checks_of(globals())
