@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +16,10 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
-from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
-from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper, LockRecord
+from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper
 from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.metastore import capabilities
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -80,6 +79,9 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
     namespaces = HmsNamespaces(pool, user=settings.user)
     hms_lock = HmsTableLock(pool, runtime, settings)
     zookeeper_lock = _zookeeper_lock(settings, runtime, pool)
+    keepers: dict[str, LockKeeper] = {"hms": lock_table.LockTable(pool)}
+    if zookeeper_lock is not None:
+        keepers["zookeeper"] = zookeeper_lock
 
     def close() -> None:
         hms_lock.close()
@@ -129,7 +131,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,
-        locks=LockAdmin(ports, settings, lock, _keepers(pool, zookeeper_lock)),
+        locks=LockAdmin(ports, settings, lock, keepers),
     )
 
 
@@ -155,77 +157,6 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         may_overwrite=pool.cas_support.may_overwrite,
         swap_seconds=settings.unanswered_swap_timeout_ms / 1000,
     )
-
-
-def _keepers(pool: ClientPool, zookeeper_lock: ZooKeeperTableLock | None) -> dict[str, LockKeeper]:
-    keepers: dict[str, LockKeeper] = {HmsLocks.name: HmsLocks(lock_table.LockTable(pool))}
-    if zookeeper_lock is not None:
-        keepers[ZooKeeperLocks.name] = ZooKeeperLocks(zookeeper_lock)
-    return keepers
-
-
-class HmsLocks:
-    """locking.lock_admin.LockKeeper on the metastore's lock table."""
-
-    name = "hms"
-
-    def __init__(self, table: lock_table.LockTable) -> None:
-        self._table = table
-
-    def list(self, name: TableName | None) -> Sequence[LockRecord]:
-        """As the protocol says."""
-        return [
-            LockRecord(
-                lock_id=str(row.lock_id),
-                keeper=self.name,
-                table=f"{row.namespace}.{row.table}" if row.table else row.namespace,
-                state=row.state,
-                kind=row.kind,
-                user=row.user,
-                host=row.host,
-                agent_info=row.agent_info,
-                since_ms=row.acquired_ms,
-                heartbeat_ms=row.heartbeat_ms,
-                seems_dead=row.seems_dead,
-            )
-            for row in self._table.rows(name)
-        ]
-
-    def remove(self, lock: LockRecord) -> None:
-        """As the protocol says."""
-        self._table.remove(int(lock.lock_id))
-
-
-class ZooKeeperLocks:
-    """locking.lock_admin.LockKeeper on ZooKeeper's nodes."""
-
-    name = "zookeeper"
-
-    def __init__(self, lock: ZooKeeperTableLock) -> None:
-        self._lock = lock
-
-    def list(self, name: TableName | None) -> Sequence[LockRecord]:
-        """As the protocol says."""
-        return [
-            LockRecord(
-                lock_id=node.lock_id,
-                keeper=self.name,
-                table=str(node.table),
-                state="ACQUIRED" if node.acquired else "WAITING",
-                kind="EXCLUSIVE",
-                user=node.user,
-                host=node.host,
-                agent_info=node.agent_info,
-                since_ms=node.since_ms,
-                heartbeat_ms=None,
-                seems_dead=node.seems_dead,
-            )
-            for node in self._lock.entries(name)
-        ]
-
-    def remove(self, lock: LockRecord) -> None:
-        """As the protocol says."""
-        self._lock.remove(lock.lock_id)
 
 
 def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:

@@ -141,7 +141,7 @@ def test_a_lock_that_an_operator_removed_is_lost(writers: Any) -> None:
     holder, operator = writers(), writers()
     held = holder.acquire(name)
     [entry] = operator.lock.entries(name)
-    assert (entry.table, entry.acquired, entry.user) == (name, True, "ann")
+    assert (entry.table, entry.state, entry.user) == (str(name), "ACQUIRED", "ann")
     operator.lock.remove(entry.lock_id)
     with pytest.raises(LockLost, match="removed"):
         held.renew()
@@ -154,7 +154,8 @@ def test_odd_names_have_folders_of_their_own(writers: Any) -> None:
     writer = writers()
     names = [TableName("a.b", "c"), TableName("a", "b.c"), TableName("a/b", ".."), TableName("ü", "%2e")]
     held = [writer.acquire(name, wait_seconds=0) for name in names]
-    assert {entry.table for entry in writer.lock.entries() if entry.table in names} == set(names)
+    shown = set(map(str, names))
+    assert {entry.table for entry in writer.lock.entries()} >= shown
     for each in held:
         each.release()
 

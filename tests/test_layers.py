@@ -82,6 +82,7 @@ GOOD = {
     "locking/lock_modes.py": "from iceberg_hms import identifiers\n",
     "datafiles/footers.py": "from iceberg_hms.format.avro import avro_file\n",
     "identifiers.py": "from iceberg_hms.coordinator import ports\n",
+    "lock_record.py": "",
     "runtime.py": "from iceberg_hms.coordinator import ports\n",
     "rest/server.py": "import httptools\nimport starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
     "rest/app.py": "",

@@ -37,6 +37,7 @@ INTERFACES = {
     "coordinator/hive_ports.py",
     "coordinator/view_ports.py",
     "coordinator/outcome/commit_report.py",
+    "lock_record.py",
     "simulation/mutants/mutant.py",
 }
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iceberg_hms.catalog.catalog import Catalog
-    from iceberg_hms.locking.lock_admin import Listing, LockRecord
+    from iceberg_hms.lock_record import LockRecord
+    from iceberg_hms.locking.lock_admin import Listing
 
 _COLUMNS = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
 

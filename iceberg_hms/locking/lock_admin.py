@@ -13,33 +13,9 @@ from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import LOCK_MARK, CommitPorts, TableName
 from iceberg_hms.errors import ConfigError, InvalidInput, LockUnavailable, MetastoreRefused, NotFound
 from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_modes import LockMode
-
-
-@dataclass(frozen=True, slots=True)
-class LockRecord:
-    """One lock, held or waited for.
-
-    lock_id: what `break_lock` takes: the metastore's number, or a path in ZooKeeper. keeper: `hms` or `zookeeper`.
-    table: db.table, or a database. state: ACQUIRED, WAITING... kind: EXCLUSIVE, SHARED_READ...
-    agent_info: what the holder says of itself. since_ms: since when the holder has it, or its entry exists.
-    heartbeat_ms: when it was last renewed, by the metastore database's clock; None in ZooKeeper, where the end of the
-    holder's session ends the lock. seems_dead: why the holder seems to be dead; "" if it does not. Such a lock is left
-    to `break_lock` when nothing is known to protect the table from a swap that its holder may still send.
-    """
-
-    lock_id: str
-    keeper: str
-    table: str
-    state: str
-    kind: str
-    user: str
-    host: str
-    agent_info: str
-    since_ms: int | None
-    heartbeat_ms: int | None
-    seems_dead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +27,15 @@ class Listing:
 
 
 class LockKeeper(Protocol):
-    """A server that keeps locks: the metastore, or ZooKeeper."""
+    """A server that keeps locks: the metastore, or ZooKeeper. Both raise LockUnavailable, MetastoreRefused,
+    MetastoreUnavailable."""
 
-    def list(self, name: TableName | None) -> Sequence[LockRecord]:
-        """Raises LockUnavailable, MetastoreRefused, MetastoreUnavailable."""
+    def entries(self, name: TableName | None) -> Sequence[LockRecord]:
+        """The locks of a table, or all of them."""
         ...
 
-    def remove(self, lock: LockRecord) -> None:
-        """Raises as `list`."""
+    def remove(self, lock_id: str) -> None:
+        """Take a lock from its holder or waiter. Harmless if it is gone."""
         ...
 
 
@@ -84,7 +61,7 @@ class LockAdmin:
         problems = []
         for keeper_name, keeper in self._keepers.items():
             try:
-                found += keeper.list(name)
+                found += keeper.entries(name)
             except (LockUnavailable, MetastoreRefused) as error:
                 problems.append(f"{keeper_name}: {error.message}")
         return Listing(tuple(found), tuple(problems))
@@ -103,7 +80,7 @@ class LockAdmin:
         swap: only a server with atomic compare-and-swap keeps it from overwriting later commits.
         Raises NotFound, MetastoreRefused (a lock of a Hive transaction)."""
         lock = self.find(lock_id)
-        self._keepers[lock.keeper].remove(lock)
+        self._keepers[lock.keeper].remove(lock_id)
         return lock
 
     def use(self, identifier: Identifier, mode: str, *, wait_seconds: float, force: bool = False) -> CommitReport:

@@ -101,12 +101,12 @@ class _Probe:
             with entries.trial(scratch_name(self._namespace, self._clock), "probe") as entry:
                 self._lock_seconds = self._clock.monotonic() - sent
                 entries.renew(entry)
-            dead = [row for row in LockTable(self._pool).rows() if row.seems_dead]
+            dead = [row for row in LockTable(self._pool).entries() if row.seems_dead]
         except MetastoreError as error:
             self._problems.append(f"The lock API does not work: {reason_of(error)}")
             return False
         self._problems += [
-            f"The holder of lock {row.lock_id} on {row.namespace}.{row.table}, {row.user}@{row.host}, seems to be "
+            f"The holder of lock {row.lock_id} on {row.table}, {row.user}@{row.host}, seems to be "
             f"dead: {row.seems_dead}; if it is, `iceberg-hms locks break {row.lock_id} --yes` removes the lock"
             for row in dead
         ]

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from iceberg_hms.locking.lock_admin import LockRecord
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.rest.counters import of_warehouse, sample, samples_head
 from iceberg_hms.rest.dispatch import ServerContext
 

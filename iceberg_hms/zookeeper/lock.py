@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from iceberg_hms.coordinator.ports import LockUse, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
-from iceberg_hms.zookeeper.nodes import ROOT, LockNode, content, folder_of, read_folder
+from iceberg_hms.zookeeper.nodes import ROOT, content, folder_of, read_folder
 from iceberg_hms.zookeeper.session import Session
 
 #: How long `close` waits for those that wait for a lock, or hold one.
@@ -17,7 +18,7 @@ _CLOSE_CHECK_SECONDS = 0.01
 
 
 class ZooKeeperTableLock:
-    """coordinator.ports.TableLock in ZooKeeper.
+    """coordinator.ports.TableLock in ZooKeeper, and locking.lock_admin.LockKeeper.
 
     agent_info: the text that says who we are, from a request; raises InvalidInput for a malformed one.
     may_overwrite: as `ZooKeeperHeldLock`, for a database. swap_seconds: as there.
@@ -82,8 +83,8 @@ class ZooKeeperTableLock:
                 self._count(-1)
         return held
 
-    def entries(self, name: TableName | None = None) -> list[LockNode]:
-        """The locks of a table, or of all tables, the holder first. Raises LockUnavailable."""
+    def entries(self, name: TableName | None = None) -> list[LockRecord]:
+        """As the protocol says, the holder of each first."""
         self._session.connected()
         if name is not None:
             return read_folder(self._session, folder_of(name))
@@ -91,7 +92,7 @@ class ZooKeeperTableLock:
         return [entry for folder in folders for entry in read_folder(self._session, f"{ROOT}/{folder}")]
 
     def remove(self, lock_id: str) -> None:
-        """Remove a lock from its holder or waiter. Raises LockUnavailable."""
+        """As the protocol says."""
         self._session.connected()
         self._session.delete(f"{ROOT}/{lock_id}")
 

@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.zookeeper.session import Node, Session
 
 #: Below it is one folder a table.
@@ -33,24 +34,6 @@ _NUMBERED = re.compile(r"-lock-(\d{10}|-\d{9,10})$")
 
 
 _SWAPPING = "-swapping"
-
-
-@dataclass(frozen=True, slots=True)
-class LockNode:
-    """One lock of a table, or one that waits. lock_id: the node's path below ROOT. seems_dead: why its holder seems to
-    be dead; "" if it does not."""
-
-    lock_id: str
-    table: TableName
-    acquired: bool
-    agent_info: str
-    user: str
-    host: str
-    since_ms: int
-    seems_dead: str = ""
-
-    def __str__(self) -> str:
-        return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +118,7 @@ def left_swapping(names: Sequence[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAPPING) and name.removesuffix(_SWAPPING) not in there)
 
 
-def read_folder(session: Session, folder: str) -> list[LockNode]:
+def read_folder(session: Session, folder: str) -> list[LockRecord]:
     """The locks of one table: swap markers that were left behind, then the holder, then the waiters."""
     found = []
     names = session.children(folder)
@@ -143,7 +126,7 @@ def read_folder(session: Session, folder: str) -> list[LockNode]:
     for name in [*left_swapping(names), *row]:
         node = session.read(f"{folder}/{name}")
         if node is not None:
-            found.append(_lock_node(folder, node, acquired=name in row[:1], is_left=name not in row))
+            found.append(_record(folder, node, acquired=name in row[:1], is_left=name not in row))
     return found
 
 
@@ -155,18 +138,21 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _lock_node(folder: str, node: Node, *, acquired: bool, is_left: bool) -> LockNode:
+def _record(folder: str, node: Node, *, acquired: bool, is_left: bool) -> LockRecord:
     table = folder.removeprefix(f"{ROOT}/")
     namespace, _, name = table.partition(".")
     says = _parsed(node.data)
-    return LockNode(
+    return LockRecord(
         lock_id=f"{table}/{node.name}",
-        table=TableName(unquote(namespace), unquote(name)),
-        acquired=acquired or is_left,
-        agent_info=str(says.get("agentInfo", "")),
+        keeper="zookeeper",
+        table=str(TableName(unquote(namespace), unquote(name))),
+        state="ACQUIRED" if acquired or is_left else "WAITING",
+        kind="EXCLUSIVE",
         user=str(says.get("user", "")),
         host=str(says.get("host", "")),
+        agent_info=str(says.get("agentInfo", "")),
         since_ms=node.created_ms,
+        heartbeat_ms=None,
         seems_dead="its session ended, and the metastore may still make the swap that it sent" if is_left else "",
     )
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from iceberg_hms.errors import LockUnavailable, NotFound
-from iceberg_hms.locking.lock_admin import Listing, LockRecord
+from iceberg_hms.lock_record import LockRecord
+from iceberg_hms.locking.lock_admin import Listing
 from tests.cli.fakes import Asked, answer, run
 
 HELD = LockRecord("7", "hms", "db.t", "ACQUIRED", "EXCLUSIVE", "ann", "h1", "iceberg-hms/x", 1_617_280_000_009, None)

@@ -12,8 +12,9 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import LOCK_MARK, TableName
 from iceberg_hms.errors import ConfigError, InvalidInput, LockUnavailable, MetastoreRefused, NoSuchTable, NotFound
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
-from iceberg_hms.locking.lock_admin import LockAdmin, LockRecord
+from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
@@ -31,13 +32,13 @@ class Keeper:
         self.locks = list(locks)
         self.refusal = refusal
 
-    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+    def entries(self, name: TableName | None) -> Sequence[LockRecord]:
         if self.refusal is not None:
             raise self.refusal
         return [lock for lock in self.locks if name is None or lock.table == str(name)]
 
-    def remove(self, lock: LockRecord) -> None:
-        self.locks.remove(lock)
+    def remove(self, lock_id: str) -> None:
+        self.locks = [lock for lock in self.locks if lock.lock_id != lock_id]
 
 
 class Place:

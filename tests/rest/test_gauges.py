@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from iceberg_hms.errors import LockUnavailable, MetastoreUnavailable
-from iceberg_hms.locking.lock_admin import Listing, LockRecord
+from iceberg_hms.lock_record import LockRecord
+from iceberg_hms.locking.lock_admin import Listing
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.settings import RestSettings

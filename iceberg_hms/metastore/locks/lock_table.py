@@ -7,8 +7,6 @@ operator may; this module names such entries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -16,6 +14,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError, MetastoreUnavailable
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.metastore.compare_and_swap.proofs import prove_server
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
@@ -30,56 +29,31 @@ from iceberg_hms.metastore.locks.lock_entries import LockEntries
 _MISSED_HEARTBEATS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LockTableRow:
-    """One component of a lock as show_locks shows it. table is "" for a lock on a whole database.
-
-    kind: EXCLUSIVE, SHARED_READ... state: ACQUIRED, WAITING... transaction_id: None outside of transactions.
-    acquired_ms, heartbeat_ms: by the metastore database's clock; None where the server does not tell.
-    seems_dead: why its holder seems to be dead; "" if it does not. It may also be paused, or cut off.
-    """
-
-    lock_id: int
-    namespace: str
-    table: str
-    state: str
-    kind: str
-    transaction_id: int | None
-    user: str
-    host: str
-    agent_info: str
-    acquired_ms: int | None
-    heartbeat_ms: int | None
-    seems_dead: str = ""
-
-
 class LockTable:
-    """The locks of one metastore. All raise ServerFault, MetastoreUnavailable."""
+    """The locks of one metastore: locking.lock_admin.LockKeeper. All raise ServerFault, MetastoreUnavailable."""
 
     def __init__(self, pool: ClientPool, clock: Clock = SYSTEM_CLOCK) -> None:
         self._pool = pool
         self._clock = clock
 
-    def rows(self, name: TableName | None = None) -> list[LockTableRow]:
-        """The locks of a table, or all, in the order of their ids."""
+    def entries(self, name: TableName | None = None) -> list[LockRecord]:
+        """As the protocol says, in the order of their ids: each component of a lock. Times are by the clock of the
+        metastore's database; None where the server does not tell."""
         request = ShowLocksRequest(isExtended=False)
         if name is not None:
             request.dbname, request.tablename = name.namespace, name.name
         answer = self._pool.ask("show_locks", rqst=request)
-        rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
-        return self._with_seems_dead(rows)
-
-    def remove(self, lock_id: int) -> None:
-        """Unlock; harmless when the lock is gone. The server refuses a transaction's lock, which ends with it."""
-        self._pool.ask("unlock", rqst=UnlockRequest(lockid=lock_id))
-
-    def _with_seems_dead(self, rows: Sequence[LockTableRow]) -> list[LockTableRow]:
+        rows = sorted(answer.locks, key=lambda row: (row.lockid, row.dbname or "", row.tablename or ""))
         lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0
         now_ms: int | None = self._clock.now_ms()
         if any(_why_dead(row, abs(_age(row, now_ms)), lease_ms) for row in rows):
             # Heartbeats are by the database's clock, which may differ from ours.
             now_ms = self._database_ms()
-        return [replace(row, seems_dead=_why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
+        return [_record(row, _why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
+
+    def remove(self, lock_id: str) -> None:
+        """As the protocol says. The server refuses a transaction's lock, which ends with it."""
+        self._pool.ask("unlock", rqst=UnlockRequest(lockid=int(lock_id)))
 
     def _database_ms(self) -> int | None:
         """The time by the database's clock, from a lock of our own on a name that no table has; None if that fails."""
@@ -136,31 +110,32 @@ def _is_atomic(pool: ClientPool, uri: str, namespace: str, clock: Clock) -> bool
         alone.close()
 
 
-def _row(element: Any) -> LockTableRow:
-    return LockTableRow(
-        lock_id=element.lockid,
-        namespace=element.dbname or "",
-        table=element.tablename or "",
-        state=LockState._VALUES_TO_NAMES.get(element.state, str(element.state)),
-        kind=LockType._VALUES_TO_NAMES.get(element.type, str(element.type)),
-        transaction_id=element.txnid or None,
-        user=element.user or "",
-        host=element.hostname or "",
-        agent_info=element.agentInfo or "",
-        acquired_ms=element.acquiredat or None,
-        heartbeat_ms=element.lastheartbeat or None,
+def _record(row: Any, seems_dead: str) -> LockRecord:
+    """row: as show_locks gives it."""
+    return LockRecord(
+        lock_id=str(row.lockid),
+        keeper="hms",
+        table=f"{row.dbname or ''}.{row.tablename}" if row.tablename else row.dbname or "",
+        state=LockState._VALUES_TO_NAMES.get(row.state, str(row.state)),
+        kind=LockType._VALUES_TO_NAMES.get(row.type, str(row.type)),
+        user=row.user or "",
+        host=row.hostname or "",
+        agent_info=row.agentInfo or "",
+        since_ms=row.acquiredat or None,
+        heartbeat_ms=row.lastheartbeat or None,
+        seems_dead=seems_dead,
     )
 
 
-def _age(row: LockTableRow, now_ms: int | None) -> float:
+def _age(row: Any, now_ms: int | None) -> float:
     """Milliseconds since the last heartbeat. Locks of transactions have none of their own."""
-    if row.transaction_id is not None or row.heartbeat_ms is None or now_ms is None:
+    if row.txnid or not row.lastheartbeat or now_ms is None:
         return 0.0
-    return float(now_ms - row.heartbeat_ms)
+    return float(now_ms - row.lastheartbeat)
 
 
-def _why_dead(row: LockTableRow, age_ms: float, lease_ms: float) -> str:
-    holder = parse(row.agent_info)
+def _why_dead(row: Any, age_ms: float, lease_ms: float) -> str:
+    holder = parse(row.agentInfo or "")
     if holder is not None and holder.lease_seconds is not None:
         lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
     # A process that lives on a clone of this machine keeps renewing its lock.

@@ -39,25 +39,25 @@ def broken(hms: FakeHms) -> FakeHms:
     return hms
 
 
-def test_rows_lists_all_locks_in_order_or_those_of_one_table() -> None:
+def test_all_locks_are_listed_in_order_or_those_of_one_table() -> None:
     with running() as server, pool_of(server) as pool:
         entries = LockEntries(pool, "ann")
         first, waits, other = (entries.enqueue(name, f"agent-{name.name}") for name in (NAME, NAME, OTHER))
-        rows = lock_table.LockTable(pool).rows()
-        assert [row.lock_id for row in rows] == [first.lock_id, waits.lock_id, other.lock_id]
+        rows = lock_table.LockTable(pool).entries()
+        assert [row.lock_id for row in rows] == [str(each.lock_id) for each in (first, waits, other)]
         row = rows[0]
-        assert (row.namespace, row.table, row.state, row.agent_info) == ("db", "t", "ACQUIRED", "agent-t")
+        assert (row.keeper, row.table, row.state, row.agent_info) == ("hms", "db.t", "ACQUIRED", "agent-t")
         assert rows[1].state == "WAITING"
-        assert [row.table for row in lock_table.LockTable(pool).rows(OTHER)] == ["u"]
+        assert [row.table for row in lock_table.LockTable(pool).entries(OTHER)] == ["db.u"]
 
 
 def test_a_removed_lock_is_gone_and_removing_it_again_is_harmless() -> None:
     with running() as server, pool_of(server) as pool:
         table = lock_table.LockTable(pool)
         entry = LockEntries(pool, "ann").enqueue(NAME, "agent")
-        table.remove(entry.lock_id)
-        table.remove(entry.lock_id)
-        assert table.rows() == []
+        table.remove(str(entry.lock_id))
+        table.remove(str(entry.lock_id))
+        assert table.entries() == []
 
 
 def ended_agent(word: str = "blind") -> str:
@@ -96,7 +96,7 @@ def add(hms: FakeHms, age_seconds: float, agent: str, **fields: object) -> None:
 
 def told(server: Running) -> list[str]:
     with pool_of(server) as pool:
-        return [row.seems_dead for row in lock_table.LockTable(pool).rows()]
+        return [row.seems_dead for row in lock_table.LockTable(pool).entries()]
 
 
 @pytest.mark.parametrize("hours", [0, 7])
@@ -164,7 +164,7 @@ def test_the_api_works_if_any_server_carries_out_a_lock_call_and_nothing_is_left
         assert works(good.uri)
         assert works(bad.uri, good.uri)
         assert not works(bad.uri)
-        assert lock_table.LockTable(pool).rows() == []
+        assert lock_table.LockTable(pool).entries() == []
 
 
 def test_the_api_works_though_what_it_was_tried_with_could_not_be_removed() -> None:

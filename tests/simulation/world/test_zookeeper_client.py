@@ -211,7 +211,7 @@ def test_what_operators_see_is_what_is_there() -> None:
     def work(member: Member) -> None:
         member.lock.acquire(T, wait_seconds=5.0, request="who")
         [entry] = member.lock.entries(T)
-        assert (entry.agent_info, entry.host, entry.acquired) == ("who", "p0", True)
+        assert (entry.agent_info, entry.host, entry.state) == ("who", "p0", "ACQUIRED")
         member.lock.remove(entry.lock_id)
         assert member.lock.entries() == []
 
