@@ -81,11 +81,14 @@ class ManifestStore:
         self.runtime = runtime
         self.io_threads = settings.io_threads
         self.bounds = FileBounds.of(settings.as_dict())
-        self._cache_max_bytes = settings.manifest_cache_max_bytes
-        self._filters_max_bytes = settings.file_filter_cache_max_bytes
-        self._cache: BoundedCache[CachedList] = BoundedCache(self._cache_max_bytes, _size_of)
-        self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.size_of)
-        self._mutex = self.runtime.mutex()
+        #: Lists that were read, or written to disk. They are immutable, so none is ever stale.
+        self.lists: BoundedCache[CachedList] = BoundedCache(
+            settings.manifest_cache_max_bytes, _size_of, runtime.mutex()
+        )
+        #: The filters of manifests that were read, or written to disk.
+        self.filters: BoundedCache[bytes] = BoundedCache(
+            settings.file_filter_cache_max_bytes, file_filters.size_of, runtime.mutex()
+        )
         self.memory = MemoryBudget()
 
     def use_memory(self, budget: MemoryBudget) -> None:
@@ -111,37 +114,17 @@ class ManifestStore:
             memory.resize(0)
             raise
 
-    def cached_list(self, location: str) -> CachedList | None:
-        """A list that was read or written before; lists are immutable, so it is never stale."""
-        with self._mutex:
-            return self._cache.get(location)
-
-    def cache_list(self, location: str, list_: CachedList) -> None:
-        """Cache a list that is on disk."""
-        with self._mutex:
-            self._cache.put(location, list_)
-
-    def cached_filters(self, files: Sequence[ManifestFile]) -> list[bytes | None]:
-        """The filters of manifests, in their order; None for those that were neither read nor written before."""
-        with self._mutex:
-            return [self._filters.get(each.manifest_path) for each in files]
-
     def read_filter(self, file: ManifestFile) -> bytes:
         """Make and cache the filter of a manifest from its entries."""
         read = self.read(file.manifest_path)
         filter_ = file_filters.file_filter(live_data_files(read.data, file.manifest_path, file, self.bounds))
-        self.cache_filter(file.manifest_path, filter_)
+        self.filters.put(file.manifest_path, filter_)
         return filter_
 
     def has_text(self, file: ManifestFile, texts: Sequence[bytes]) -> bool:
         """Whether the records of a manifest have one of these texts anywhere."""
         read = self.read(file.manifest_path)
         return has_text(read.data, file.manifest_path, file, texts, self.bounds)
-
-    def cache_filter(self, location: str, filter_: bytes) -> None:
-        """Cache the filter of a manifest that is on disk."""
-        with self._mutex:
-            self._filters.put(location, filter_)
 
     def gather(self, files: Iterable[ManifestFile], read: Callable[[ManifestFile], Result]) -> Iterator[Result]:
         """Call `read`, which reads a manifest, with each of them, and yield the results in order.
@@ -200,7 +183,7 @@ class TableManifests:
         if known is None:
             read = self._store.read(location)
             known = decode_list(read.data, location, self._store.bounds)
-            self._store.cache_list(location, known)
+            self._store.lists.put(location, known)
         return _files(known)
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
@@ -217,7 +200,7 @@ class TableManifests:
     def _known(self, location: str) -> CachedList | None:
         if location in self._staged:
             return self._staged[location].encoded
-        return self._store.cached_list(location)
+        return self._store.lists.get(location)
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
@@ -243,7 +226,7 @@ class TableManifests:
         return tuple(each for each, has_one in zip(files, found, strict=True) if has_one)
 
     def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
-        known = self._store.cached_filters(files)
+        known = [self._store.filters.get(each.manifest_path) for each in files]
         # Skip manifests of delete files, and those without live files.
         unread = {
             at
@@ -296,7 +279,7 @@ class TableManifests:
         locations = tuple(self._staged)
         self._store.files.write_all([(location, self._staged[location].data) for location in locations])
         for location in locations:
-            self._store.cache_list(location, self._staged.pop(location).encoded)
+            self._store.lists.put(location, self._staged.pop(location).encoded)
         return locations
 
     def discard(self, locations: Iterable[str]) -> None:
@@ -383,7 +366,7 @@ class _RollingManifestWriter:
         data, file = self._open.pop(kind).finish(location)
         self._locations.append(location)
         self._store.files.write(location, data)
-        self._store.cache_filter(location, file_filters.file_filter(self._live.pop(kind)))
+        self._store.filters.put(location, file_filters.file_filter(self._live.pop(kind)))
         self._written.append(file)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from iceberg_hms.storage.bounded_cache import BoundedCache
 
 
 def cache(max_bytes: int) -> BoundedCache[bytes]:
-    return BoundedCache(max_bytes, lambda location, value: len(location) + len(value))
+    return BoundedCache(max_bytes, lambda location, value: len(location) + len(value), threading.Lock())
 
 
 def test_the_least_recently_used_entry_is_evicted_first() -> None:
