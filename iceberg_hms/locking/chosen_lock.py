@@ -275,6 +275,5 @@ class _MarkingLock:
         self._force = force
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
-        """As the port says."""
         deadline = self._runtime.now() + wait_seconds
         return self._locks.take_to_mark(name, self._mode, deadline, request, use=use, force=self._force)

@@ -52,17 +52,14 @@ class ChosenHeldLock:
 
     @property
     def exclusive(self) -> bool:
-        """As the port says."""
         return any(part.exclusive for part in self.parts)
 
     @property
     def require_cas(self) -> bool:
-        """As the port says."""
         return any(part.require_cas for part in self.parts)
 
     @property
     def behind_foreign_writer(self) -> bool:
-        """As the port says."""
         return any(part.behind_foreign_writer for part in self.parts)
 
     @property
@@ -75,12 +72,10 @@ class ChosenHeldLock:
         return max(part.seconds_since_renewal() for part in self.parts)
 
     def ensure_held(self, *, blind: bool = False) -> None:
-        """As the port says."""
         for part in self.parts:
             part.ensure_held(blind=blind)
 
     def renew(self) -> None:
-        """As the port says."""
         for part in self.parts:
             part.renew()
 

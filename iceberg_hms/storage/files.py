@@ -201,7 +201,6 @@ class PyArrowFiles:
         work.wrote(length)
 
     def make_folder(self, location: str) -> None:
-        """As the port says."""
         filesystem, path, parsed = self._resolve(location)
         if not _is_local(filesystem, parsed):
             return
@@ -264,14 +263,12 @@ class PyArrowFiles:
                     yield ListedFile(f"{prefix}/{inner}{info.base_name}", int(info.size), modified_ns // 1_000_000)
 
     def real_path(self, location: str) -> str:
-        """As the port says."""
         parsed = parse(location)
         with _mapped(location):
             path = local_files.real_path(parsed.path) if parsed.is_local else parsed.path
         return f"{parsed.scheme}://{parsed.authority}{path}"
 
     def is_link(self, location: str) -> bool:
-        """As the port says."""
         parsed = parse(location)
         with _mapped(location):
             return parsed.is_local and local_files.is_link(parsed.path)

@@ -118,7 +118,6 @@ class ZooKeeperHeldLock:
         self._cover.record_renewal(sent)
 
     def release(self) -> None:
-        """As the port says."""
         with self._mutex:
             if self._released:
                 return

@@ -92,7 +92,6 @@ class ZooKeeperTableLock:
         return [entry for folder in folders for entry in read_folder(self._session, f"{ROOT}/{folder}")]
 
     def remove(self, lock_id: str) -> None:
-        """As the protocol says."""
         self._session.connected()
         self._session.delete(f"{ROOT}/{lock_id}")
 

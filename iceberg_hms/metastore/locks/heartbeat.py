@@ -63,7 +63,6 @@ class HmsHeldLock:
 
     @property
     def lease_seconds(self) -> float:
-        """As the port says."""
         return self._cover.lease_seconds
 
     @property
@@ -76,15 +75,12 @@ class HmsHeldLock:
         self._runtime.spawn(f"heartbeat-{self._entry.lock_id}", self._beat, background=True)
 
     def seconds_since_renewal(self) -> float:
-        """As the port says."""
         return self._cover.seconds_since_renewal()
 
     def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
-        """As the port says."""
         renew_if_half_expired(self)
 
     def renew(self) -> None:
-        """As the port says."""
         if self._released.is_set():
             raise LockLost(f"{self._entry} was released")
         self._cover.seconds_since_renewal()
@@ -114,7 +110,6 @@ class HmsHeldLock:
                 logger.warning("A heartbeat of %s failed: %s", self._entry, error.message)
 
     def let_expire(self) -> None:
-        """As the port says."""
         if not self._end():
             return
         self._on_let_expire(self.lock_id)
@@ -128,7 +123,6 @@ class HmsHeldLock:
             return True
 
     def release(self) -> None:
-        """As the port says."""
         if not self._end():
             return
         self._cover.mark_lost("was released")

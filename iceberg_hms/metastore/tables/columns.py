@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import ListType, MapType, PrimitiveType, StructType, Type
+from iceberg_hms.format.schema.types import ListType, MapType, PrimitiveType, StructType, Type, nested_fields
 from iceberg_hms.metastore.connection.storable import COLUMN_NAME_MAX, COMMENT_MAX, TYPE_MAX, cut, fits
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
 
@@ -83,15 +83,9 @@ def _primitive(type_: PrimitiveType, local_time_zones: bool) -> str:
 
 def has_instants(type_: Type) -> bool:
     """Whether a timestamptz is anywhere in a type: only then does the server's version matter."""
-    match type_:
-        case StructType():
-            return any(has_instants(field.type) for field in type_.fields)
-        case ListType():
-            return has_instants(type_.element)
-        case MapType():
-            return has_instants(type_.key) or has_instants(type_.value)
-        case PrimitiveType():
-            return type_.kind in _INSTANTS
+    if isinstance(type_, PrimitiveType):
+        return type_.kind in _INSTANTS
+    return any(has_instants(field.type) for field in nested_fields(type_))
 
 
 def columns(

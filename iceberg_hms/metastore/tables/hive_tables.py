@@ -28,7 +28,6 @@ class HmsHiveTables:
         self._names = TableNames(pool, clock=clock)
 
     def load(self, name: TableName) -> HiveTable | None:
-        """As the port says."""
         try:
             row = self._rows.load(name)
         except NoSuchTable:
@@ -39,7 +38,6 @@ class HmsHiveTables:
         return HiveTable(name, row.sd.location, row.createTime or 0, bool(row.partitionKeys))
 
     def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
-        """As the port says."""
         deadline = self._clock.monotonic() + timeout_seconds
         arguments = {"db_name": table.name.namespace, "tbl_name": table.name.name}
         names = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
@@ -52,11 +50,9 @@ class HmsHiveTables:
                     yield partition.sd.location
 
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
-        """As the port says."""
         for row in self._names.iceberg_rows(namespace, seconds=timeout_seconds):
             if row.parameters.get(METADATA_LOCATION):
                 yield pointer_of(TableName(namespace, row.tableName), row)
 
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
-        """As the port says."""
         return self._rows.drop(table.name, sending)

@@ -96,11 +96,7 @@ class TableNames:
     def rows_of(self, namespace: str, *, seconds: float) -> Iterator[Any]:
         """All rows of a database; none for a database that is not there. Raises MetastoreUnavailable after this
         time."""
-        deadline = self._clock.monotonic() + seconds
-        try:
-            yield from self._rows(namespace, self.all_in(namespace), deadline)
-        except NoSuchNamespace:
-            return
+        return self._rows(namespace, self.all_in(namespace), self._clock.monotonic() + seconds)
 
     def iceberg_rows(self, namespace: str, *, seconds: float) -> Iterator[Any]:
         """The rows of a database's Iceberg tables; none for a database that is not there. Raises MetastoreUnavailable
@@ -128,15 +124,15 @@ class TableNames:
 
     def _named(self, namespace: str, words: str, read: Callable[[str], Iterator[Any]]) -> list[str]:
         """words: the filter. read: the same rows, for servers that cannot filter."""
-        if self._filters:
-            try:
-                names = self._filtered(namespace, words)
-            except ServerFault as fault:
-                names = [row.tableName for row in read(namespace)]
-                # The rows could be read, so this is no outage.
-                self._note_refused_filter(fault)
+        if not self._filters:
+            return [row.tableName for row in read(namespace)]
+        try:
+            return self._filtered(namespace, words)
+        except ServerFault as fault:
+            names = [row.tableName for row in read(namespace)]
+            # The rows could be read, so this is no outage.
+            self._note_refused_filter(fault)
             return names
-        return [row.tableName for row in read(namespace)]
 
     def filtered_iceberg(self, namespace: str) -> list[str] | None:
         """As `iceberg_in`, if the server can filter; None if it cannot."""

@@ -52,25 +52,20 @@ class HmsTablePointer:
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
 
     def load(self, name: TableName) -> Pointer:
-        """As the port says."""
         return pointer_of(name, self._rows.load(name))
 
     def databases(self) -> Sequence[str]:
-        """As the port says."""
         return self._names.databases()
 
     def database_folders(self, *, timeout_seconds: float) -> Mapping[str, Sequence[str]]:
-        """As the port says."""
         return self._names.database_folders(seconds=timeout_seconds)
 
     def folders_in(self, namespace: str, *, timeout_seconds: float) -> Sequence[TableFolder]:
-        """As the port says."""
         rows = self._names.rows_of(namespace, seconds=timeout_seconds)
         there = ((row.tableName, row.sd.location) for row in rows if row.sd is not None and row.sd.location)
         return [TableFolder(TableName(namespace, name), location) for name, location in there]
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
-        """As the port says."""
         rows = self._names.with_uuid(namespace, uuid, seconds=timeout_seconds)
         there = [row for row in rows if row.parameters.get(METADATA_LOCATION)]
         found = [pointer_of(TableName(namespace, row.tableName), row) for row in there]
@@ -78,7 +73,6 @@ class HmsTablePointer:
         return UuidMatches([each for each in found if UUID in each.parameters], silent)
 
     def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> Sequence[Pointer]:
-        """As the port says."""
         rows = self._names.near_folder(namespace, parse(folder).path, seconds=timeout_seconds)
         there = (row for row in rows if row.parameters.get(METADATA_LOCATION))
         return [pointer_of(TableName(namespace, row.tableName), row, allow_view=True) for row in there]
@@ -121,7 +115,6 @@ class HmsTablePointer:
         return self._rows.alter(base, self._with_columns(table, old_columns, metadata), sending)
 
     def accepts_writes(self, name: TableName) -> bool | None:
-        """As the port says."""
         return self._rows.swaps.accepts_writes(name.namespace)
 
     def create(
@@ -141,7 +134,6 @@ class HmsTablePointer:
         return self._rows.rename(base, to, sending)
 
     def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
-        """As the port says."""
         return self._rows.drop(base.name, sending)
 
     def list_tables(self, namespace: str) -> Sequence[str]:

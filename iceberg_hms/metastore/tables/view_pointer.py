@@ -41,7 +41,6 @@ class HmsViewPointer:
         self._names = TableNames(pool, clock=clock)
 
     def load(self, name: TableName) -> Pointer:
-        """As the port says."""
         return _pointer(name, self._rows.load(name))
 
     def swap(
@@ -52,7 +51,6 @@ class HmsViewPointer:
         replaced: ViewMetadata,
         sending: Sending,
     ) -> SwapAnswer:
-        """As the port says."""
         view = copy.copy(base.table)
         view.parameters = view_parameters_for(
             base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
@@ -72,11 +70,9 @@ class HmsViewPointer:
         return self._rows.rename(base, to, sending)
 
     def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:
-        """As the port says."""
         return self._rows.drop(base.name, sending)
 
     def list_views(self, namespace: str) -> Sequence[str]:
-        """As the port says."""
         names = self._names.views_in(namespace)
         if not names:
             # The metastore answers an empty list for a database that is not there.
