@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply
 from iceberg_hms.zookeeper.nodes import ROOT, OwnNode, Swapping, folder_of, in_order, left_swapping, prefix_of
-from iceberg_hms.zookeeper.session import Session
+from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class LockAttempt:
 
     def __init__(
         self,
-        session: Session,
+        session: ZooKeeperSession,
         runtime: Runtime,
         name: TableName,
         data: bytes,

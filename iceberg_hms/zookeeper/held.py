@@ -16,7 +16,7 @@ from iceberg_hms.coordinator.ports import Pointer, Runtime
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone
 from iceberg_hms.zookeeper.nodes import OwnNode, Swapping
-from iceberg_hms.zookeeper.session import Session, SessionState
+from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class ZooKeeperHeldLock:
 
     def __init__(
         self,
-        session: Session,
+        session: ZooKeeperSession,
         runtime: Runtime,
         node: OwnNode,
         *,

@@ -10,7 +10,7 @@ from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
 from iceberg_hms.zookeeper.nodes import ROOT, content, folder_of, read_folder
-from iceberg_hms.zookeeper.session import Session
+from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 #: How long `close` waits for those that wait for a lock, or hold one.
 CLOSE_SECONDS = 10.0
@@ -26,7 +26,7 @@ class ZooKeeperTableLock:
 
     def __init__(
         self,
-        session: Session,
+        session: ZooKeeperSession,
         runtime: Runtime,
         *,
         agent_info: Callable[[str], str],

@@ -24,7 +24,7 @@ import orjson
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.lock_record import LockRecord
-from iceberg_hms.zookeeper.session import Node, Session
+from iceberg_hms.zookeeper.session import Node, ZooKeeperSession
 
 #: Below it is one folder a table.
 ROOT = "/iceberg-hms/locks"
@@ -118,7 +118,7 @@ def left_swapping(names: Sequence[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAPPING) and name.removesuffix(_SWAPPING) not in there)
 
 
-def read_folder(session: Session, folder: str) -> list[LockRecord]:
+def read_folder(session: ZooKeeperSession, folder: str) -> list[LockRecord]:
     """The locks of one table: swap markers that were left behind, then the holder, then the waiters."""
     found = []
     names = session.children(folder)

@@ -8,10 +8,10 @@ a new session. Each session is an *epoch* here: locks of an earlier epoch are go
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import ConfigError, LockUnavailable
@@ -44,44 +44,6 @@ class Node:
     created_ms: int
 
 
-class Session(Protocol):
-    """What locks need of ZooKeeper; `ZooKeeperSession` documents each. The requests, from `connected` to `delete`,
-    may raise NoReply and ZooKeeperUnavailable."""
-
-    @property
-    def state(self) -> SessionState: ...
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def lease_seconds(self) -> float: ...
-
-    def connected(self) -> int: ...
-
-    def create(self, folder: str, prefix: str, data: bytes) -> str: ...
-
-    def mark(self, path: str, data: bytes) -> None: ...
-
-    def children(self, folder: str) -> Sequence[str]: ...
-
-    def watch(self, path: str, changed: Callable[[], None]) -> bool: ...
-
-    def read(self, path: str) -> Node | None: ...
-
-    def write(self, path: str, data: bytes) -> None: ...
-
-    def delete(self, path: str) -> None: ...
-
-    def discard(self, folder: str, prefix: str) -> None: ...
-
-    def on_close(self, call: Callable[[], None]) -> None: ...
-
-    def forget_on_close(self, call: Callable[[], None]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 NewClient = Callable[[str, float], Any]
 
 
@@ -108,8 +70,8 @@ class ZooKeeperSession:
     """Connects on first use. Safe for threads; a forked child gets a session of its own.
 
     hosts: host:port with commas, an optional /path at the end. timeout_ms: the session timeout that we ask for.
-    connect_timeout_ms: how long to wait for a connection. A request that is not answered within the session timeout
-    raises NoReply. Raises ConfigError as `new_client`.
+    connect_timeout_ms: how long to wait for a connection. Requests, from `connected` to `delete`, may raise NoReply, if
+    they are not answered within the session timeout, and ZooKeeperUnavailable. Raises ConfigError as `new_client`.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+from iceberg_hms.zookeeper.session import ZooKeeperSession
 from tests.zookeeper.ensemble import NAME, Ensemble, MemorySession
 
 MOVE_SECONDS = 600.0
@@ -28,7 +29,7 @@ class Writer:
         self.session = MemorySession(ensemble, lease_seconds)
         self.runtime = ThreadRuntime(clock or SystemClock())
         self.lock = ZooKeeperTableLock(
-            self.session,
+            cast(ZooKeeperSession, self.session),
             self.runtime,
             agent_info=agent_info,
             user="ann",

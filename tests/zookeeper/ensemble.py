@@ -1,4 +1,4 @@
-"""ZooKeeper in memory behind the locks' Session: nodes, watches, sessions that are suspended, lost or lose replies."""
+"""ZooKeeper in memory behind the locks' session: nodes, watches, sessions that are suspended, lost or lose replies."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Ensemble:
 
 
 class MemorySession:
-    """zookeeper.session.Session. `lose_reply` holds names of requests that are carried out once without an answer,
-    `close_calls` what it will call when it closes."""
+    """zookeeper.session.ZooKeeperSession. `lose_reply` holds names of requests that are carried out once without an
+    answer, `close_calls` what it will call when it closes."""
 
     def __init__(self, ensemble: Ensemble, lease_seconds: float = 30.0) -> None:
         self.ensemble = ensemble
