@@ -69,11 +69,8 @@ class ConnectionCasSupport:
     now: the monotonic clock.
     """
 
-    def __init__(
-        self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic, *, databases_max: int = DATABASES_MAX
-    ) -> None:
+    def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
         self._now = now
-        self._databases_max = databases_max
         self._by_namespace: dict[str, _Known] = {}
 
     def of(self, namespace: str) -> CompareAndSwap:
@@ -86,7 +83,7 @@ class ConnectionCasSupport:
         if support is not CompareAndSwap.UNKNOWN:
             self._by_namespace.pop(namespace, None)
             self._by_namespace[namespace] = _known(support, self._now())
-            _limit(self._by_namespace, self._databases_max)
+            _limit(self._by_namespace)
 
     def has_swapped(self, namespace: str) -> bool:
         """Whether an alter with an expected value has succeeded, so that it works on the server's database too."""
@@ -107,11 +104,8 @@ class PoolCasSupport:
     process ends, or, if it is BROKEN, for BROKEN_SECONDS after it was last found so.
     """
 
-    def __init__(
-        self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic, *, databases_max: int = DATABASES_MAX
-    ) -> None:
+    def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
         self._now = now
-        self._databases_max = databases_max
         self._mutex = threading.Lock()
         self._by_namespace: dict[str, dict[str, _Known]] = {}
 
@@ -124,7 +118,7 @@ class PoolCasSupport:
             known, now = by_uri.get(uri), self._now()
             if known is None or now >= known.until or _is_as_bad(support, known.support):
                 by_uri[uri] = _known(support, now)
-            _limit(self._by_namespace, self._databases_max)
+            _limit(self._by_namespace)
 
     def of(self, uri: str, namespace: str) -> CompareAndSwap:
         """What is known of an address, for a database."""
@@ -160,6 +154,6 @@ def _is_as_bad(support: CompareAndSwap, known: CompareAndSwap) -> bool:
     return _BEST_TO_WORST.index(support) >= _BEST_TO_WORST.index(known)
 
 
-def _limit(by_namespace: dict[str, Any], databases_max: int) -> None:
-    while len(by_namespace) > databases_max:
+def _limit(by_namespace: dict[str, Any]) -> None:
+    while len(by_namespace) > DATABASES_MAX:
         del by_namespace[next(iter(by_namespace))]

@@ -75,18 +75,10 @@ class DeadLockReaper:
     interval_seconds: how often each waiter polls show_locks; 0: never.
     """
 
-    def __init__(
-        self,
-        entries: LockEntries,
-        runtime: Runtime,
-        interval_seconds: float,
-        *,
-        remembered_max: int = REMEMBERED_MAX,
-    ) -> None:
+    def __init__(self, entries: LockEntries, runtime: Runtime, interval_seconds: float) -> None:
         self._entries = entries
         self._runtime = runtime
         self._interval = interval_seconds
-        self._remembered_max = remembered_max
         self._observed: OrderedDict[int, _Observation] = OrderedDict()
         #: Since when all entries were silent that were removed from a table.
         self._removed: OrderedDict[TableName, ClockReading] = OrderedDict()
@@ -147,7 +139,7 @@ class DeadLockReaper:
         if seen is None or seen.heartbeat_ms != entry.heartbeat_ms:
             seen = self._observed[entry.lock_id] = _Observation(entry.heartbeat_ms, answered, answered)
         self._observed.move_to_end(entry.lock_id)
-        while len(self._observed) > self._remembered_max:
+        while len(self._observed) > REMEMBERED_MAX:
             self._observed.popitem(last=False)
         if sent.wall < seen.since.wall and sent.running >= seen.since.running:
             # The wall clock was set back: without this it would take as long until silence counts again.
@@ -185,7 +177,7 @@ class DeadLockReaper:
             seen = self._observed.get(entry.lock_id)
             silent_since = self._runtime.read_clocks() if seen is None else seen.since
             self._removed[name] = max(silent_since, self._removed.pop(name, silent_since))
-            while len(self._removed) > self._remembered_max:
+            while len(self._removed) > REMEMBERED_MAX:
                 self._removed.popitem(last=False)
 
     def _report_once(self, name: TableName, entry: LockEntry, reason: str) -> None:

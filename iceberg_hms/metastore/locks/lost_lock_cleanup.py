@@ -35,18 +35,10 @@ class _Watch:
 class LostLockCleanup:
     """Searches for entries by agentInfo until a lease has passed, on one thread that ends when nothing is left."""
 
-    def __init__(
-        self,
-        entries: LockEntries,
-        runtime: Runtime,
-        *,
-        poll_seconds: float = POLL_INTERVAL_SECONDS,
-        watched_max: int = WATCHED_MAX,
-    ) -> None:
+    def __init__(self, entries: LockEntries, runtime: Runtime, *, poll_seconds: float = POLL_INTERVAL_SECONDS) -> None:
         self._entries = entries
         self._runtime = runtime
         self._poll_seconds = poll_seconds
-        self._watched_max = watched_max
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
         self._watched: dict[tuple[TableName, str], _Watch] = {}
@@ -57,7 +49,7 @@ class LostLockCleanup:
         must be done with the lock. spare: the id of an entry that stays, since its lock is left to its lease."""
         with self._mutex:
             self._watched[name, agent_info] = _Watch(self._runtime.now() + seconds, spare)
-            while len(self._watched) > self._watched_max:
+            while len(self._watched) > WATCHED_MAX:
                 del self._watched[next(iter(self._watched))]
             start = not self._running
             self._running = True

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from iceberg_hms.metastore.connection import cas_support
 from iceberg_hms.metastore.connection.cas_support import (
     BROKEN_SECONDS,
     CompareAndSwap,
@@ -99,8 +100,9 @@ def test_a_connection_knows_for_each_database_its_support_and_whether_a_swap_suc
     assert [connection.of(name) for name in (DB, "elsewhere")] == [ATOMIC, UNKNOWN]
 
 
-def test_only_the_last_databases_are_remembered() -> None:
-    pool, connection = PoolCasSupport(databases_max=2), ConnectionCasSupport(databases_max=2)
+def test_only_the_last_databases_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cas_support, "DATABASES_MAX", 2)
+    pool, connection = PoolCasSupport(), ConnectionCasSupport()
     for name in ("a", "b", "c"):
         pool.learn(ONE, name, ATOMIC)
         connection.learn(name, ATOMIC)

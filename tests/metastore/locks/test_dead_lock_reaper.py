@@ -10,6 +10,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks import dead_lock_reaper
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
@@ -494,8 +495,10 @@ def test_an_entry_that_was_forgotten_is_observed_anew(
     entries: LockEntries,
     runtime: ByHand,
     pass_time: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reaper = DeadLockReaper(entries, runtime, 0.0, remembered_max=remembered_max)
+    monkeypatch.setattr(dead_lock_reaper, "REMEMBERED_MAX", remembered_max)
+    reaper = DeadLockReaper(entries, runtime, 0.0)
     for _ in range(3):
         entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))

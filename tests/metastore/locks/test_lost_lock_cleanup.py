@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.locks import lost_lock_cleanup
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.lost_lock_cleanup import LostLockCleanup
 from tests.metastore.fake_hms import DropBefore, FakeHms
@@ -95,9 +96,12 @@ def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: Lock
     runtime.join()
 
 
-def test_only_the_last_lost_locks_are_searched_for(entries: LockEntries, hms: FakeHms) -> None:
+def test_only_the_last_lost_locks_are_searched_for(
+    entries: LockEntries, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_lock_cleanup, "WATCHED_MAX", 3)
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0, watched_max=3)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0)
     for number in range(9):
         sweeper.watch(NAME, f"lost-{number}", 600)
     assert eventually(lambda: "show_locks" in hms.calls)
