@@ -177,8 +177,8 @@ class PyArrowFiles:
 
     def _create_local(self, files: Sequence[File], made: list[str]) -> None:
         """Create all files or none, and add their locations to `made`."""
-        new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
-        with _creating(" and ".join(file.path for file in new)):
+        new = [(self._resolve(location)[1], data) for location, data in files]
+        with _creating(" and ".join(path for path, _ in new)):
             local_files.create(new, fsync=self._fsync, gather=self._gather)
         made.extend(location for location, _ in files)
         for file in files:
@@ -189,7 +189,12 @@ class PyArrowFiles:
         location, data = file
         filesystem, path, _ = self._resolve(location)
         with _creating(location):
-            self._write_remote(filesystem, path, location, data)
+            if filesystem.get_file_info(path).type != fs.FileType.NotFound:
+                raise FileAlreadyExists(location)
+            if filesystem.type_name not in ("s3", "gcs"):
+                filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+            with filesystem.open_output_stream(path) as stream:
+                stream.write(data)
         made.append(location)
         self._check_length(file)
 
@@ -283,15 +288,6 @@ class PyArrowFiles:
         # Object stores expect `bucket/key`; an HDFS filesystem already has its authority.
         path = f"{parsed.authority}{parsed.path}" if parsed.scheme in ("s3", "gs") else parsed.path
         return filesystem, path, parsed
-
-    @staticmethod
-    def _write_remote(filesystem: Any, path: str, location: str, data: bytes) -> None:
-        if filesystem.get_file_info(path).type != fs.FileType.NotFound:
-            raise FileAlreadyExists(location)
-        if filesystem.type_name not in ("s3", "gcs"):
-            filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-        with filesystem.open_output_stream(path) as stream:
-            stream.write(data)
 
 
 def _read_remote(filesystem: Any, path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | None:

@@ -13,7 +13,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -40,20 +39,12 @@ def run_sequentially(functions: Sequence[Callable[[], None]]) -> None:
         function()
 
 
+#: An absolute path, and the content to write there.
+NewFile = tuple[str, bytes]
+
+
 class NotAFile(Exception):
     """A path names a folder, a FIFO, a socket or a device."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """A file to create. path: absolute."""
-
-    path: str
-    data: bytes
-
-    @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
 
 
 def create(files: Sequence[NewFile], *, fsync: bool, gather: Gather = run_sequentially) -> None:
@@ -65,7 +56,7 @@ def create(files: Sequence[NewFile], *, fsync: bool, gather: Gather = run_sequen
     gather: runs the flushes in parallel. Creating names is sequential: the kernel creates them one by one in a folder,
     and waiting threads would spin.
     """
-    folders = dict.fromkeys(file.folder for file in files)
+    folders = dict.fromkeys(path.rpartition("/")[0] for path, _ in files)
     for folder in folders:
         make_folder(folder, fsync=fsync)
     made: list[str] = []
@@ -77,7 +68,7 @@ def create(files: Sequence[NewFile], *, fsync: bool, gather: Gather = run_sequen
         for path in made:
             # If one cannot be removed, remove the others.
             with contextlib.suppress(OSError):
-                _remove(path)
+                os.unlink(path)  # noqa: PTH108 - as in `read`
         raise
 
 
@@ -85,11 +76,11 @@ def _make(files: Sequence[NewFile], made: list[str], *, fsync: bool, gather: Gat
     """Create files in existing folders, and add the path of each to `made`."""
     descriptors: list[int] = []
     try:
-        for file in files:
+        for path, data in files:
             # If this fails, the file is another writer's, or does not exist.
-            descriptors.append(os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-            made.append(file.path)
-            _write(descriptors[-1], file.data)
+            descriptors.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            made.append(path)
+            _write(descriptors[-1], data)
         if fsync:
             _flush(descriptors, gather)
     finally:
@@ -207,11 +198,6 @@ def _write(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left[:_WRITE_BYTES]) :]
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - as in `read`
 
 
 def make_folder(path: str, *, fsync: bool) -> None:

@@ -16,7 +16,7 @@ from iceberg_hms.work import working_for
 
 
 def create(path: Path, data: bytes = b"data", *, fsync: bool = False) -> None:
-    local_files.create([local_files.NewFile(str(path), data)], fsync=fsync)
+    local_files.create([(str(path), data)], fsync=fsync)
 
 
 def test_only_the_file_itself_is_left_in_the_folder(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_taken_name_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_no_file_is_left_if_one_of_several_cannot_be_created(tmp_path: Path) -> None:
     create(tmp_path / "taken")
-    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "taken", "c")]
+    files = [(str(tmp_path / name), b"new") for name in ("a", "b", "taken", "c")]
     with pytest.raises(FileExistsError):
         local_files.create(files, fsync=True)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
@@ -44,7 +44,7 @@ def test_no_file_is_left_if_one_of_several_cannot_be_created(tmp_path: Path) -> 
 def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
-    files = [local_files.NewFile(str(tmp_path / name), name.encode()) for name in ("a", "b", "c")]
+    files = [(str(tmp_path / name), name.encode()) for name in ("a", "b", "c")]
     local_files.create(files, fsync=True)
     assert flushed == [path.stat().st_ino for path in (tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path)]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
@@ -91,7 +91,7 @@ def test_nothing_is_left_behind_if_a_folder_cannot_be_flushed(tmp_path: Path, mo
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "unlink", unlink)
-    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "stubborn", "b")]
+    files = [(str(tmp_path / name), b"new") for name in ("a", "stubborn", "b")]
     with pytest.raises(OSError, match="Input/output error"):
         local_files.create(files, fsync=True)
     assert [path.name for path in tmp_path.iterdir()] == ["stubborn"]
@@ -108,7 +108,7 @@ def test_nothing_is_left_behind_if_close_reports_a_lost_write(tmp_path: Path, mo
             raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr(os, "close", close)
-    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "c")]
+    files = [(str(tmp_path / name), b"new") for name in ("a", "b", "c")]
     with pytest.raises(OSError, match="Disk quota"):
         local_files.create(files, fsync=False)
     assert list(tmp_path.iterdir()) == []
