@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cache
 
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableLock, TableName, TablePointer
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable, NoSuchTable
@@ -61,8 +62,7 @@ class ChosenTableLock:
         self._modes = modes
         self._runtime = runtime
         self._lock_api_works = lock_api_works
-        self._find_granted_lock_seconds = granted_lock_seconds
-        self._granted_seconds: dict[str, float] = {}
+        self._granted_lock_seconds = cache(granted_lock_seconds)
         self._works = False
         self._broken_until: float | None = None
 
@@ -120,11 +120,11 @@ class ChosenTableLock:
                     parts += self._take_zookeeper_to_leave_it(name, marked, deadline, request, force)
                     parts.append(self._take_hms(name, deadline, request, use))
                 if _is_marked(self._read(name)) is marked:
-                    return ChosenHeldLock(parts, mode)
+                    return ChosenHeldLock(parts)
             except BaseException:
-                ChosenHeldLock(parts, mode).release()
+                ChosenHeldLock(parts).release()
                 raise
-            ChosenHeldLock(parts, mode).release()
+            ChosenHeldLock(parts).release()
         raise _changed_too_often(name)
 
     def marking_seconds(self, name: TableName, mode: LockMode) -> float:
@@ -159,11 +159,6 @@ class ChosenTableLock:
             logger.warning("Marking %s for the metastore's lock without taking ZooKeeper's: %s", name, error.message)
             return []
 
-    def _granted_lock_seconds(self, namespace: str) -> float:
-        if namespace not in self._granted_seconds:
-            self._granted_seconds[namespace] = self._find_granted_lock_seconds(namespace)
-        return self._granted_seconds[namespace]
-
     def _wait_out_granted_locks(self, name: TableName, seconds: float) -> None:
         """Called before a table is first written under ZooKeeper alone: a writer that got the metastore's lock before
         its API broke may still swap under it."""
@@ -184,13 +179,13 @@ class ChosenTableLock:
     def _take(self, name: TableName, mode: LockMode, deadline: float, request: str, use: LockUse) -> ChosenHeldLock:
         match mode:
             case LockMode.NONE:
-                return ChosenHeldLock([NoLock()], mode)
+                return ChosenHeldLock([NoLock()])
             case LockMode.ZOOKEEPER:
                 return self._take_both(name, deadline, request, use)
             case LockMode.FREE if self._zookeeper is not None and not self._hms_lock_works():
-                return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
+                return ChosenHeldLock([self._take_zookeeper(name, deadline, request)])
             case _:
-                return ChosenHeldLock([self._take_hms(name, deadline, request, use)], mode)
+                return ChosenHeldLock([self._take_hms(name, deadline, request, use)])
 
     def _take_both(self, name: TableName, deadline: float, request: str, use: LockUse) -> ChosenHeldLock:
         # First, since the holder of the ZooKeeper lock must not spend its time on a broken API.
@@ -203,7 +198,7 @@ class ChosenTableLock:
         except BaseException:
             zookeeper.release()
             raise
-        return ChosenHeldLock(parts, LockMode.ZOOKEEPER)
+        return ChosenHeldLock(parts)
 
     def _take_hms_if_it_works(self, name: TableName, deadline: float, request: str, use: LockUse) -> list[HeldLock]:
         try:

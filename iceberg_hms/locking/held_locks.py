@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 
 from iceberg_hms.coordinator.ports import HeldLock, Pointer
-from iceberg_hms.locking.lock_modes import LockMode
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +44,8 @@ class NoLock:
 class ChosenHeldLock:
     """coordinator.ports.HeldLock over all locks that the writer took; all of them must hold."""
 
-    def __init__(self, parts: Sequence[HeldLock], mode: LockMode) -> None:
+    def __init__(self, parts: Sequence[HeldLock]) -> None:
         self.parts = tuple(parts)
-        self.mode = mode
         self.row: Pointer | None = None
 
     @property

@@ -8,7 +8,6 @@ import pytest
 
 from iceberg_hms.errors import LockLost
 from iceberg_hms.locking.held_locks import ChosenHeldLock, NoLock
-from iceberg_hms.locking.lock_modes import LockMode
 
 
 class Part:
@@ -46,7 +45,7 @@ class Part:
 
 
 def held(*parts: Any) -> ChosenHeldLock:
-    return ChosenHeldLock(parts, LockMode.ZOOKEEPER)
+    return ChosenHeldLock(parts)
 
 
 def test_all_parts_must_cover_and_the_weakest_decides() -> None:
