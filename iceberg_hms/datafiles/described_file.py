@@ -124,12 +124,8 @@ def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedFiel
     return [each for each in _always_there(schema.fields) if each.id not in present and each.initial_default is None]
 
 
-def required_columns(schema: Schema) -> frozenset[int]:
-    """Ids of the fields that have a value in every row."""
-    return frozenset(each.id for each in _always_there(schema.fields))
-
-
 def _always_there(fields: Iterable[NestedField]) -> Iterable[NestedField]:
+    """The fields that have a value in every row."""
     for each in fields:
         if each.required:
             yield each
@@ -143,7 +139,7 @@ def _check_required(location: str, metadata: TableMetadata, found: FoundInFile) 
     if missing:
         names = ", ".join(str(metadata.schema.name_of(each.id)) for each in missing)
         raise InvalidInput(f"{location} does not have the table's required columns: {names}")
-    required = required_columns(metadata.schema)
+    required = {each.id for each in _always_there(metadata.schema.fields)}
     for field_id, statistics in found.statistics.items():
         if field_id in required and statistics.nulls:
             name = metadata.schema.name_of(field_id)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from iceberg_hms.clock import Clock
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, PROBE_KEY, PROBE_VALUE, alter_arguments
-from iceberg_hms.metastore.compare_and_swap.scratch_row import FIRST_VALUE, VALUE_KEY, Call, Ids, ScratchRows
+from iceberg_hms.metastore.compare_and_swap.scratch_row import FIRST_VALUE, VALUE_KEY, Call, ScratchRows
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.faults import Fault, NotSent, ServerFault, reason_of
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -52,10 +53,10 @@ def prove_cas(rows: ScratchRows, call: Call, namespace: str) -> CasProof:
     return CasProof(proof.support, (*proof.problems, *problems))
 
 
-def prove_server(pool: ClientPool, namespace: str, ids: Ids) -> CasProof:
+def prove_server(pool: ClientPool, namespace: str, clock: Clock) -> CasProof:
     """`prove_cas` through a pool that has one server. A scratch row that was left is tried once more. Raises no
     MetastoreError."""
-    rows = ScratchRows(pool, ids)
+    rows = ScratchRows(pool, clock)
     proof = prove_cas(rows, pool.call_once, namespace)
     rows.drop_left()
     return proof

@@ -9,8 +9,9 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from iceberg_hms.clock import Clock
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.compare_and_swap.row_write import VIRTUAL_VIEW
@@ -29,16 +30,8 @@ _LEFT_MAX: Final = 100
 Result = TypeVar("Result")
 
 
-class Call(Protocol):
-    """One metastore call, as MetastoreClient.call."""
-
-    def __call__(self, method: str, /, **arguments: Any) -> Any: ...
-
-
-class Ids(Protocol):
-    """What makes names: a Clock or a Runtime."""
-
-    def uuid(self) -> str: ...
+#: One metastore call, as MetastoreClient.call.
+Call = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +57,18 @@ class Trial(Generic[Result]):
 class ScratchRows:
     """Tries things on scratch rows, and remembers those that it could not drop. Safe for threads.
 
-    pool: drops what was left. ids: makes the names.
+    pool: drops what was left. clock: makes the names.
     """
 
-    def __init__(self, pool: ClientPool, ids: Ids) -> None:
+    def __init__(self, pool: ClientPool, clock: Clock) -> None:
         self._pool = pool
-        self._ids = ids
+        self._clock = clock
         self._mutex = threading.Lock()
         self._left: list[TableName] = []
 
     def attempt(self, call: Call, namespace: str, work: Callable[[Call, TableName], Result]) -> Trial[Result]:
         """Make a row, call `work` on it, and drop it. Raises no MetastoreError: the trial has it."""
-        trial = _attempt(call, scratch_name(namespace, self._ids), work)
+        trial = _attempt(call, scratch_name(namespace, self._clock), work)
         if trial.may_be_left:
             self._remember(trial.name)
         return trial
@@ -97,9 +90,9 @@ class ScratchRows:
             del self._left[:-_LEFT_MAX]
 
 
-def scratch_name(namespace: str, ids: Ids) -> TableName:
+def scratch_name(namespace: str, clock: Clock) -> TableName:
     """A name in a database that no table has."""
-    return TableName(namespace, f"iceberg_hms_probe_{ids.uuid().replace('-', '')}")
+    return TableName(namespace, f"iceberg_hms_probe_{clock.uuid().replace('-', '')}")
 
 
 def _attempt(call: Call, name: TableName, work: Callable[[Call, TableName], Result]) -> Trial[Result]:

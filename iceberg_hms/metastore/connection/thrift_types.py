@@ -134,7 +134,9 @@ def extended(generated: type) -> Any:
     """The extended form of a generated structure, with extended structures inside. A subclass of the generated one."""
     known = _extended.get(generated)
     if known is None:
-        fields = [_without_default(_with_extended_parts(field)) for field in generated.thrift_spec if field is not None]  # type: ignore[attr-defined]
+        spec: Spec = generated.thrift_spec  # type: ignore[attr-defined]
+        # Without defaults: see above.
+        fields = [(*field[:3], _extended_parts(field[3]), None) for field in spec if field is not None]
         known = type(
             generated.__name__,
             (Struct, generated),
@@ -142,15 +144,6 @@ def extended(generated: type) -> Any:
         )
         _extended[generated] = known
     return known
-
-
-def _without_default(field: Spec) -> Spec:
-    return (*field[:4], None)
-
-
-def _with_extended_parts(field: Spec) -> Spec:
-    number, kind, name, parts, default = field
-    return (number, kind, name, _extended_parts(parts), default)
 
 
 def _extended_parts(parts: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
@@ -42,11 +41,6 @@ def config_value(client: MetastoreClient, name: str) -> str | None:
         logger.debug("The metastore does not tell %s: %s", name, fault.detail)
         return None
     return str(value) or None
-
-
-def lease_or_default(pool: ClientPool, settings: Settings) -> float:
-    """The server's lease, or `lock.lease-default-ms` if it does not tell; in seconds. Raises MetastoreUnavailable."""
-    return lease_seconds(pool) or settings.lock_lease_default_ms / 1000
 
 
 def lease_seconds(pool: ClientPool) -> float | None:

@@ -22,7 +22,7 @@ from iceberg_hms.metastore.connection.faults import NoAnswer
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
 from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
-from iceberg_hms.metastore.locks.lease import lease_or_default, lease_seconds
+from iceberg_hms.metastore.locks.lease import lease_seconds
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 
 #: How many heartbeats the entry of a process that seems to have ended must have missed.
@@ -99,7 +99,8 @@ def granted_lock_seconds(pool: ClientPool, settings: Settings, namespace: str, *
     """
     if all(_is_atomic(pool, uri, namespace, clock) for uri in settings.metastore_uris):
         return 0.0
-    return lease_or_default(pool, settings) + settings.unanswered_swap_timeout_ms / 1000
+    lease = lease_seconds(pool) or settings.lock_lease_default_ms / 1000
+    return lease + settings.unanswered_swap_timeout_ms / 1000
 
 
 def _is_atomic(pool: ClientPool, uri: str, namespace: str, clock: Clock) -> bool:
