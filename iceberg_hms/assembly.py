@@ -22,6 +22,7 @@ from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper
 from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.metastore import capabilities
+from iceberg_hms.metastore.capabilities import Capabilities as Capabilities
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
@@ -159,7 +160,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
     )
 
 
-def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:
+def probe_server(uri: str, settings: Settings) -> Capabilities:
     """The capabilities of one metastore. Raises MetastoreUnavailable if it is unreachable."""
     return capabilities.probe(uri, settings)
 

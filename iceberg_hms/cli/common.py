@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,10 +22,11 @@ from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, Ice
 from iceberg_hms.rest.settings import RestSettings, load
 
 if TYPE_CHECKING:
+    from iceberg_hms.assembly import Capabilities
     from iceberg_hms.catalog.catalog import Catalog
-    from iceberg_hms.catalog.table_access import LoadedTable
-    from iceberg_hms.changes.change import Manifests
-    from iceberg_hms.coordinator.ports import Files, Pointer, TableName
+    from iceberg_hms.coordinator.ports import Files
+    from iceberg_hms.local.metastore import LocalMetastore
+    from iceberg_hms.local.zookeeper import LocalZooKeeper
 
 
 class ExitCode(IntEnum):
@@ -62,27 +61,7 @@ def _connect(settings: Settings) -> Catalog:
     return assemble(settings)
 
 
-class Reader(Protocol):
-    """What commands that read tables need of a catalog."""
-
-    def list_namespaces(self) -> list[str]: ...
-
-    def list_tables(self, namespace: str) -> list[TableName]: ...
-
-    def load(self, identifier: str | TableName) -> LoadedTable: ...
-
-    def pointer(self, identifier: str | TableName) -> Pointer: ...
-
-    def manifests(self) -> Manifests: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def _probe(uri: str, settings: Settings) -> ServerReport:
+def _probe(uri: str, settings: Settings) -> Capabilities:
     from iceberg_hms.assembly import probe_server
 
     return probe_server(uri, settings)
@@ -94,104 +73,34 @@ def _files(settings: Settings) -> Files:
     return open_files(settings)
 
 
-class ServerReport(Protocol):
-    """What a probe found out about one metastore; `metastore.capabilities.Capabilities` describes each field."""
-
-    @property
-    def uri(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
-    @property
-    def lock_api(self) -> bool: ...
-
-    @property
-    def lock_seconds(self) -> float | None: ...
-
-    @property
-    def lease_seconds(self) -> float | None: ...
-
-    @property
-    def transaction_tables(self) -> bool: ...
-
-    @property
-    def compare_and_swap(self) -> str: ...
-
-    @property
-    def disallow_incompatible_col_type_changes(self) -> bool | None: ...
-
-    @property
-    def cached(self) -> bool: ...
-
-    @property
-    def problems(self) -> Sequence[str]: ...
-
-
-class MetastoreServer(Protocol):
-    """A metastore that `local` runs, made for a folder: `local.metastore.LocalMetastore`."""
-
-    @property
-    def uri(self) -> str: ...
-
-    @property
-    def warehouse(self) -> str: ...
-
-
-class ZooKeeperServer(Protocol):
-    """A ZooKeeper that `local` runs: `local.zookeeper.LocalZooKeeper`."""
-
-    @property
-    def hosts(self) -> str: ...
-
-
-def _run_metastore(directory: Path, port: int, warehouse: str | None) -> AbstractContextManager[MetastoreServer]:
+def _run_metastore(directory: Path, port: int, warehouse: str | None) -> LocalMetastore:
     from iceberg_hms.local.metastore import LocalMetastore
 
     return LocalMetastore(directory, port=port, warehouse=warehouse)
 
 
-def _run_zookeeper(directory: Path, port: int) -> AbstractContextManager[ZooKeeperServer]:
+def _run_zookeeper(directory: Path, port: int) -> LocalZooKeeper:
     from iceberg_hms.local.zookeeper import LocalZooKeeper
 
     return LocalZooKeeper(directory, port=port)
-
-
-class Waiting(Protocol):
-    """How a server command waits for its end: `lifetime.Lifetime`."""
-
-    @property
-    def restarts(self) -> bool: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def ready(self, *, second_signal_ends: bool = False, can_restart: bool = False) -> None: ...
-
-    def wait(self) -> signal.Signals | None: ...
-
-    def end_within(self, seconds: float) -> None: ...
 
 
 @dataclass(slots=True)
 class Environment:
     """What commands use to reach servers, files and signals. Tests pass an Environment of their own as click's `obj`.
 
-    connect: opens the catalog. lifetime: makes the Waiting of a server command. restart: restarts it in place, with its
+    connect: opens the catalog. lifetime: makes that of a server command. restart: restarts it in place, with its
     listening socket. run_metastore, run_zookeeper: make the servers of `local`, which start on entering. probe: finds
     out what one metastore can do. files: opens the warehouse. play_scenes: plays the demo's scenes on a
     `demo.stage.Stage`; None for the real ones. debug: show stack traces.
     """
 
-    connect: Callable[[Settings], Reader] = _connect
-    lifetime: Callable[[bool], Waiting] = Lifetime
+    connect: Callable[[Settings], Catalog] = _connect
+    lifetime: Callable[[bool], Lifetime] = Lifetime
     restart: Callable[[socket.socket], None] = restart_in_place
-    run_metastore: Callable[[Path, int, str | None], AbstractContextManager[MetastoreServer]] = _run_metastore
-    run_zookeeper: Callable[[Path, int], AbstractContextManager[ZooKeeperServer]] = _run_zookeeper
-    probe: Callable[[str, Settings], ServerReport] = _probe
+    run_metastore: Callable[[Path, int, str | None], LocalMetastore] = _run_metastore
+    run_zookeeper: Callable[[Path, int], LocalZooKeeper] = _run_zookeeper
+    probe: Callable[[str, Settings], Capabilities] = _probe
     files: Callable[[Settings], Files] = _files
     play_scenes: Callable[[Any], None] | None = None
     debug: bool = False
@@ -239,7 +148,7 @@ def load_all_settings(
 
 
 @contextmanager
-def open_catalog(context: typer.Context, settings: Settings) -> Iterator[Reader]:
+def open_catalog(context: typer.Context, settings: Settings) -> Iterator[Catalog]:
     """The catalog for the time of a command. Raises ConfigError if no metastore is named."""
     require_metastore(settings)
     with environment(context).connect(settings) as catalog:

@@ -18,7 +18,6 @@ from iceberg_hms.cli.common import (
     Lock,
     MetastoreUri,
     Overrides,
-    ServerReport,
     Warehouse,
     ZooKeeper,
     environment,
@@ -31,7 +30,8 @@ from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable, NoSuchName
 from iceberg_hms.setting import SettingsGroup
 
 if TYPE_CHECKING:
-    from iceberg_hms.cli.common import Reader
+    from iceberg_hms.assembly import Capabilities
+    from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.coordinator.ports import Files, TableName
 
 
@@ -154,7 +154,7 @@ def settings_rows(settings: SettingsGroup) -> list[tuple[str, str, str]]:
     ]
 
 
-def servers_findings(settings: Settings, probe: Callable[[str, Settings], ServerReport]) -> list[CheckResult]:
+def servers_findings(settings: Settings, probe: Callable[[str, Settings], Capabilities]) -> list[CheckResult]:
     """Probe each server of the list. Raises MetastoreUnavailable if none can be reached."""
     findings: list[CheckResult] = []
     unreachable: MetastoreUnavailable | None = None
@@ -179,7 +179,7 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Server
     return findings
 
 
-def server_findings(server: ServerReport) -> Iterator[CheckResult]:
+def server_findings(server: Capabilities) -> Iterator[CheckResult]:
     """The checks of one server."""
     yield CheckResult(server.uri, "version", CheckState.OK, server.version)
     if server.lock_api:
@@ -218,7 +218,7 @@ def server_findings(server: ServerReport) -> Iterator[CheckResult]:
         yield CheckResult(server.uri, "problem", CheckState.WARNING, problem)
 
 
-def _lock_finding(server: ServerReport) -> CheckResult:
+def _lock_finding(server: Capabilities) -> CheckResult:
     seconds = server.lock_seconds or 0.0
     if seconds < _SLOW_LOCK_SECONDS:
         return CheckResult(server.uri, "lock API", CheckState.OK, "works")
@@ -230,14 +230,14 @@ def _lock_finding(server: ServerReport) -> CheckResult:
     return CheckResult(server.uri, "lock API", CheckState.WARNING, f"works, after {seconds:.0f} s", meaning)
 
 
-def lock_findings(settings: Settings, server: ServerReport) -> Iterator[CheckResult]:
+def lock_findings(settings: Settings, server: Capabilities) -> Iterator[CheckResult]:
     """What the setting `lock` means on one server."""
     if settings.lock == "none" and str(server.compare_and_swap) != "atomic":
         meaning = "without a lock only atomic compare-and-swap protects a commit, so all are refused; set `lock` to hms"
         yield CheckResult(server.uri, "lock", CheckState.FAILED, "none, which is refused", meaning)
 
 
-def _columns_finding(server: ServerReport) -> CheckResult:
+def _columns_finding(server: Capabilities) -> CheckResult:
     check = "hive.metastore.disallow.incompatible.col.type.changes"
     match server.disallow_incompatible_col_type_changes:
         case None:
@@ -274,7 +274,7 @@ def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK)
     return CheckResult(subject, "writable", CheckState.OK, "yes")
 
 
-def metadata_findings(limit: int, catalog: Reader, files: Files, clock: Clock = SYSTEM_CLOCK) -> Iterator[CheckResult]:
+def metadata_findings(limit: int, catalog: Catalog, files: Files, clock: Clock = SYSTEM_CLOCK) -> Iterator[CheckResult]:
     """Which tables have a metadata file of more than half of `limit` bytes. Two calls for each table, until
     `_LOOK_SECONDS` are over or `_LARGE_MAX` were found."""
     until, looked, large = clock.monotonic() + _LOOK_SECONDS, 0, 0
@@ -302,13 +302,13 @@ def metadata_findings(limit: int, catalog: Reader, files: Files, clock: Clock = 
         yield CheckResult("tables", "metadata files", CheckState.OK, f"all {looked} have at most {limit // 2} bytes")
 
 
-def _tables(catalog: Reader) -> Iterator[TableName]:
+def _tables(catalog: Catalog) -> Iterator[TableName]:
     for namespace in catalog.list_namespaces():
         with contextlib.suppress(NoSuchNamespace):
             yield from catalog.list_tables(namespace)
 
 
-def _metadata_bytes(catalog: Reader, files: Files, table: TableName) -> int:
+def _metadata_bytes(catalog: Catalog, files: Files, table: TableName) -> int:
     """0 for a table that is gone meanwhile, or of which another command tells what is wrong."""
     try:
         return files.length(catalog.pointer(table).metadata_location)

@@ -15,7 +15,6 @@ from iceberg_hms.cli.common import (
     ConfigFile,
     MetastoreUri,
     Overrides,
-    Reader,
     TableArgument,
     Warehouse,
     load_settings,
@@ -27,6 +26,7 @@ from iceberg_hms.inspect.metadata import column_rows, metadata_facts, metadata_l
 from iceberg_hms.inspect.pointer import parameter_rows
 
 if TYPE_CHECKING:
+    from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.catalog.table_access import LoadedTable
     from iceberg_hms.coordinator.ports import Pointer
     from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -87,7 +87,7 @@ def inspect(
             shown.print()
 
 
-def read_together(catalog: Reader, table: str) -> tuple[Pointer, LoadedTable]:
+def read_together(catalog: Catalog, table: str) -> tuple[Pointer, LoadedTable]:
     """The row and the metadata that it points at. If writers keep moving the table, the metadata may be newer."""
     for _ in range(CONSISTENT_READS_MAX):
         pointer, loaded = catalog.pointer(table), catalog.load(table)
@@ -97,7 +97,7 @@ def read_together(catalog: Reader, table: str) -> tuple[Pointer, LoadedTable]:
 
 
 def collect(
-    part: Part, catalog: Reader, pointer: Pointer, loaded: LoadedTable, snapshot: Snapshot | None, limit: int
+    part: Part, catalog: Catalog, pointer: Pointer, loaded: LoadedTable, snapshot: Snapshot | None, limit: int
 ) -> dict[str, Any]:
     """One part as plain values: what `--json` prints, and what the tables are made of."""
     metadata, location = loaded.metadata, pointer.metadata_location

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,9 +23,6 @@ from iceberg_hms.cli.common import (
 from iceberg_hms.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.lock_record import LockRecord
     from iceberg_hms.locking.lock_admin import Listing
 
@@ -52,7 +48,8 @@ def list_locks(
     as_json: AsJson = False,
 ) -> None:
     """List locks, and who holds or awaits them."""
-    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with open_catalog(context, settings) as catalog:
         listing = catalog.locks.list(table)
     _tell_problems(listing)
     if as_json:
@@ -72,7 +69,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one lock."""
-    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with open_catalog(context, settings) as catalog:
         lock = catalog.locks.find(lock_id)
     _print_one(lock, as_json)
 
@@ -88,7 +86,8 @@ def break_lock(
     as_json: AsJson = False,
 ) -> None:
     """Take a lock away from its holder."""
-    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with open_catalog(context, settings) as catalog:
         if not yes:
             lock = catalog.locks.find(lock_id)
             raise ConfigError(
@@ -113,7 +112,8 @@ def use(
     as_json: AsJson = False,
 ) -> None:
     """Choose which lock a table takes. `zookeeper` declares that all its writers are iceberg-hms with ZooKeeper."""
-    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with open_catalog(context, settings) as catalog:
         catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
     if as_json:
         output.print_json({"name": name, "lock": keeper.value})
@@ -123,19 +123,6 @@ def use(
 
 #: Subcommand -> function, for the program to register.
 COMMANDS: Mapping[str, Callable[..., None]] = {"list": list_locks, "show": show, "break": break_lock, "use": use}
-
-
-@contextmanager
-def _catalog(
-    context: typer.Context,
-    config: Path | None,
-    overrides: Sequence[str] | None,
-    metastore_uri: str | None,
-    zookeeper: str | None,
-) -> Iterator[Catalog]:
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
-    with open_catalog(context, settings) as catalog:
-        yield cast("Catalog", catalog)
 
 
 def _row(lock: LockRecord) -> list[object]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,6 @@ from iceberg_hms.cli.common import (
     Lock,
     MetastoreUri,
     Overrides,
-    Waiting,
     Warehouse,
     ZooKeeper,
     environment,
@@ -32,7 +31,7 @@ from iceberg_hms.cli.common import (
     open_catalog,
     require_extra,
 )
-from iceberg_hms.cli.lifetime import inherited
+from iceberg_hms.cli.lifetime import Lifetime, inherited
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, IcebergHmsError
@@ -105,14 +104,13 @@ def serve(
         open_catalog(context, library) as catalog,
         open_warehouses(context, library, warehouses) as others,
     ):
-        served = cast("Catalog", catalog)
         where, listener = (settings.rest_host, settings.rest_port), inherited(os.environ)
-        server = RestServer(served, *where, settings=settings, access=access, warehouses=others, listener=listener)
+        server = RestServer(catalog, *where, settings=settings, access=access, warehouses=others, listener=listener)
 
         def announce(uri: str) -> None:
             _announce(uri, library, others, made)
             # A server that starts before its metastore becomes ready when that answers.
-            catalogs = served, {name: each for name, (each, _) in others.items()}
+            catalogs = catalog, {name: each for name, (each, _) in others.items()}
             threading.Thread(target=warn_unless_they_answer, args=catalogs, name="metastore-check", daemon=True).start()
 
         kept = _run(server, lifetime, announce)
@@ -127,7 +125,7 @@ def serve(
     lifetime.end_within(EXIT_SECONDS)
 
 
-def _run(server: RestServer, lifetime: Waiting, announce: Callable[[str], None]) -> socket.socket | None:
+def _run(server: RestServer, lifetime: Lifetime, announce: Callable[[str], None]) -> socket.socket | None:
     """Start the server, and stop it when a signal or the end of standard input says so. Returns its socket, which goes
     on listening, if the signal asks for a restart."""
     try:
@@ -178,7 +176,7 @@ def open_warehouses(
             logger.warning("warehouses %s have the same metastore, and so the same tables", ", ".join(names))
     with ExitStack() as stack:
         yield {
-            name: (cast("Catalog", stack.enter_context(open_catalog(context, library))), settings)
+            name: (stack.enter_context(open_catalog(context, library)), settings)
             for name, (library, settings) in warehouses.items()
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ from iceberg_hms.cli.common import (
     ConfigFile,
     MetastoreUri,
     Overrides,
-    Reader,
     Warehouse,
     load_settings,
     one_line,
@@ -23,6 +22,9 @@ from iceberg_hms.cli.common import (
 )
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CorruptFile, InvalidInput, NotFound, StorageError
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def tables(
         output.console().print(output.table("", ("namespace", "table"), [(row.namespace, row.name) for row in rows]))
 
 
-def describe(catalog: Reader, name: TableName) -> TableRow:
+def describe(catalog: Catalog, name: TableName) -> TableRow:
     """A table's numbers. If its files are missing or damaged, the row says why, and the listing goes on."""
     try:
         metadata = catalog.load(name).metadata

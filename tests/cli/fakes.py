@@ -88,7 +88,8 @@ def run(
 
     where = {"ICEBERG_HMS_URI": METASTORE} if metastore else {}
     world.setdefault("connect", connect)
-    environment = Environment(lifetime=lambda exit_with_stdin: OneMoment(during, signal), **world)
+    world.setdefault("lifetime", lambda exit_with_stdin: OneMoment(during, signal))
+    environment = Environment(**world)
     return CliRunner().invoke(app, list(arguments), obj=environment, env=where)
 
 
