@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from iceberg_hms.cli import output
 from iceberg_hms.cli.common import (
@@ -20,8 +18,9 @@ from iceberg_hms.cli.common import (
     load_settings,
     open_catalog,
 )
+from iceberg_hms.cli.render import identifier, moment
 from iceberg_hms.cli.tables import total
-from iceberg_hms.inspect.history import HistoryRow, history_rows
+from iceberg_hms.inspect.history import history_rows
 
 _CHANGES = (
     ("rows", "added-records", "deleted-records"),
@@ -46,30 +45,19 @@ def history(
         loaded = catalog.load(table)
     rows = history_rows(loaded.metadata)[-limit:]
     if as_json:
-        output.print_json([asdict(row) for row in rows])
+        output.print_json(rows)
         return
-    output.console().print(history_table(str(loaded.name), rows, loaded.metadata.current_snapshot_id))
-
-
-def history_table(title: str, rows: Sequence[HistoryRow], current: int | None) -> Table:
-    """The rows as a table, oldest first."""
-    columns = ("current since", "snapshot", "parent", "operation", "changed", "rows after", "")
-    return output.table(
-        f"{title}: history",
-        columns,
-        [
-            (
-                output.instant(row.made_current_at_ms),
-                str(row.snapshot_id),
-                None if row.parent_id is None else str(row.parent_id),
-                row.operation or "(expired)",
-                changes(row.summary),
-                total(row.summary, "total-records"),
-                _remark(row, current),
-            )
-            for row in rows
-        ],
-    )
+    current = loaded.metadata.current_snapshot_id
+    columns: output.Columns = {
+        "current since": moment("made_current_at_ms"),
+        "snapshot": identifier("snapshot_id"),
+        "parent": identifier("parent_id"),
+        "operation": lambda row: row["operation"] or "(expired)",
+        "changed": lambda row: changes(row["summary"]),
+        "rows after": lambda row: total(row["summary"], "total-records"),
+        "": lambda row: _remark(row, current),
+    }
+    output.console().print(output.records(f"{loaded.name}: history", rows, columns))
 
 
 def changes(summary: Mapping[str, str]) -> str:
@@ -84,7 +72,7 @@ def changes(summary: Mapping[str, str]) -> str:
     return ", ".join(parts)
 
 
-def _remark(row: HistoryRow, current: int | None) -> str:
-    if row.snapshot_id == current:
+def _remark(row: Mapping[str, Any], current: int | None) -> str:
+    if row["snapshot_id"] == current:
         return "current"
-    return "" if row.is_current_ancestor else "rolled back"
+    return "" if row["is_current_ancestor"] else "rolled back"

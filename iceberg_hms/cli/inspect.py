@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,28 +102,28 @@ def collect(
     metadata, location = loaded.metadata, pointer.metadata_location
     match part:
         case Part.POINTER:
-            return {"parameters": [asdict(row) for row in parameter_rows(pointer, metadata.properties)]}
+            return {"parameters": parameter_rows(pointer, metadata.properties)}
         case Part.METADATA:
             return {
-                "facts": asdict(metadata_facts(metadata, location)),
-                "columns": [asdict(row) for row in column_rows(metadata.schema)],
-                "partition_specs": [asdict(row) for row in spec_rows(metadata)],
-                "sort_orders": [asdict(row) for row in sort_order_rows(metadata)],
+                "facts": metadata_facts(metadata, location),
+                "columns": column_rows(metadata.schema),
+                "partition_specs": spec_rows(metadata),
+                "sort_orders": sort_order_rows(metadata),
                 "properties": dict(metadata.properties),
-                "metadata_log": [asdict(row) for row in metadata_log_rows(metadata, location)],
+                "metadata_log": metadata_log_rows(metadata, location),
             }
         case Part.SNAPSHOTS:
-            return {"snapshots": [asdict(row) for row in snapshot_rows(metadata)]}
+            return {"snapshots": snapshot_rows(metadata)}
         case Part.REFS:
-            return {"refs": [asdict(row) for row in ref_rows(metadata)]}
+            return {"refs": ref_rows(metadata)}
         case Part.HISTORY:
-            return {"history": [asdict(row) for row in history_rows(metadata)]}
+            return {"history": history_rows(metadata)}
         case Part.MANIFESTS:
-            manifests = manifest_rows(metadata, snapshot, catalog.manifests()) if snapshot else ()
+            manifests = manifest_rows(metadata, snapshot, catalog.manifests()) if snapshot else []
             location_of_list = snapshot.manifest_list if snapshot else None
-            return {"manifest_list": location_of_list, "manifests": [asdict(row) for row in manifests]}
+            return {"manifest_list": location_of_list, "manifests": manifests}
         case Part.FILES:
             rows = file_rows(metadata, snapshot, catalog.manifests()) if snapshot else iter(())
             files = list(islice(rows, limit or None))
             more = next(rows, None) is not None
-            return {"files": [asdict(row) for row in files], "more": more, "location": metadata.location}
+            return {"files": files, "more": more, "location": metadata.location}

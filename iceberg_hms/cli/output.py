@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich.text import Text
 
 #: Width when stdout is no terminal: wide enough for long values, and a person can still read the lines in a log.
 PIPE_WIDTH = 200
+#: Heading -> the field of a record, or what makes the cell of a record.
+Columns = Mapping[str, str | Callable[[Any], object]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -52,6 +54,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     for row in rows:
         built.add_row(*(Text(cell(value)) for value in row))
     return built
+
+
+def records(title: str, rows: Iterable[Mapping[str, Any]], columns: Columns) -> Table:
+    """A table of records, one a line."""
+    cells = [[row[made] if isinstance(made, str) else made(row) for made in columns.values()] for row in rows]
+    return table(title, list(columns), cells)
 
 
 def facts(title: str, values: Mapping[str, object]) -> Table:

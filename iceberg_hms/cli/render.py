@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
 from typing import Any
 
 from rich.console import RenderableType
 
-from iceberg_hms.cli.output import facts, instant, size, table
+from iceberg_hms.cli.output import facts, instant, records, size, table
 
 #: Tables cut longer values, and say where to find the rest.
 LONGEST_VALUE = 240
@@ -39,10 +38,23 @@ def partition_text(partition: Values) -> str:
     return f"{partition['field']}: {values}{extra}"
 
 
+def identifier(name: str) -> Callable[[Values], str | None]:
+    """Makes a cell of an id, which is a name and no number."""
+    return lambda row: None if row[name] is None else str(row[name])
+
+
+def moment(name: str) -> Callable[[Values], str | None]:
+    """Makes a cell of milliseconds since 1970."""
+    return lambda row: instant(row[name])
+
+
 def pointer_blocks(part: Values) -> Iterable[RenderableType]:
     """The row in the metastore."""
-    rows = [(row["parameter"], shorten(row["value"]), row["meaning"]) for row in part["parameters"]]
-    yield table("The row in the metastore: HMS parameters", ("parameter", "value", "meaning"), rows)
+    yield records(
+        "The row in the metastore: HMS parameters",
+        part["parameters"],
+        {"parameter": "parameter", "value": lambda row: shorten(row["value"]), "meaning": "meaning"},
+    )
 
 
 def metadata_blocks(part: Values) -> Iterable[RenderableType]:
@@ -51,178 +63,163 @@ def metadata_blocks(part: Values) -> Iterable[RenderableType]:
     updated = values.pop("last_updated_ms")
     shown = {name.replace("_", " "): value for name, value in values.items() if value is not None}
     yield facts("Table metadata", {**shown, "last updated": instant(updated)})
-    yield table(
+    yield records(
         "Current schema",
-        ("id", "column", "type", "required", "identifier", "doc"),
-        [
-            (row["field_id"], row["name"], row["type"], row["required"], row["identifier"], row["doc"])
-            for row in part["columns"]
-        ],
+        part["columns"],
+        {
+            "id": "field_id",
+            "column": "name",
+            "type": "type",
+            "required": "required",
+            "identifier": "identifier",
+            "doc": "doc",
+        },
     )
-    yield table(
+    yield records(
         "Partition specs",
-        ("spec", "default", "field id", "field", "transform", "of column"),
-        [
-            (
-                row["id"],
-                row["is_default"],
-                row["field_id"],
-                row["field"] or "(unpartitioned)",
-                row["transform"],
-                row["source"],
-            )
-            for row in part["partition_specs"]
-        ],
+        part["partition_specs"],
+        {
+            "spec": "id",
+            "default": "is_default",
+            "field id": "field_id",
+            "field": lambda row: row["field"] or "(unpartitioned)",
+            "transform": "transform",
+            "of column": "source",
+        },
     )
-    yield table(
+    yield records(
         "Sort orders",
-        ("order", "default", "column", "transform", "direction"),
-        [
-            (row["id"], row["is_default"], row["source"] or "(unsorted)", row["transform"], row["order"])
-            for row in part["sort_orders"]
-        ],
+        part["sort_orders"],
+        {
+            "order": "id",
+            "default": "is_default",
+            "column": lambda row: row["source"] or "(unsorted)",
+            "transform": "transform",
+            "direction": "order",
+        },
     )
     yield table(
         "Table properties", ("property", "value"), [(k, shorten(v)) for k, v in sorted(part["properties"].items())]
     )
-    yield table(
+    yield records(
         "Metadata files, oldest first",
-        ("written", "file", ""),
-        [
-            (
-                instant(row["timestamp_ms"]),
-                relative(row["metadata_location"], values["location"]),
-                "current" if row["is_current"] else "",
-            )
-            for row in part["metadata_log"]
-        ],
+        part["metadata_log"],
+        {
+            "written": moment("timestamp_ms"),
+            "file": lambda row: relative(row["metadata_location"], values["location"]),
+            "": lambda row: "current" if row["is_current"] else "",
+        },
     )
 
 
 def snapshots_blocks(part: Values) -> Iterable[RenderableType]:
     """All snapshots."""
-    yield table(
+    yield records(
         "Snapshots, oldest first",
-        ("snapshot", "parent", "sequence", "committed", "operation", "refs", "schema", "summary"),
-        [
-            (
-                str(row["snapshot_id"]),
-                None if row["parent_id"] is None else str(row["parent_id"]),
-                row["sequence_number"],
-                instant(row["timestamp_ms"]),
-                row["operation"],
-                row["refs"],
-                row["schema_id"],
-                {name: shorten(value) for name, value in row["summary"].items()},
-            )
-            for row in part["snapshots"]
-        ],
+        part["snapshots"],
+        {
+            "snapshot": identifier("snapshot_id"),
+            "parent": identifier("parent_id"),
+            "sequence": "sequence_number",
+            "committed": moment("timestamp_ms"),
+            "operation": "operation",
+            "refs": "refs",
+            "schema": "schema_id",
+            "summary": lambda row: {name: shorten(value) for name, value in row["summary"].items()},
+        },
     )
 
 
 def refs_blocks(part: Values) -> Iterable[RenderableType]:
     """Branches and tags."""
-    yield table(
+    yield records(
         "Branches and tags",
-        ("name", "type", "snapshot", "min snapshots to keep", "max snapshot age (ms)", "max ref age (ms)"),
-        [
-            (
-                row["name"],
-                row["type"],
-                str(row["snapshot_id"]),
-                row["min_snapshots_to_keep"],
-                row["max_snapshot_age_ms"],
-                row["max_ref_age_ms"],
-            )
-            for row in part["refs"]
-        ],
+        part["refs"],
+        {
+            "name": "name",
+            "type": "type",
+            "snapshot": identifier("snapshot_id"),
+            "min snapshots to keep": "min_snapshots_to_keep",
+            "max snapshot age (ms)": "max_snapshot_age_ms",
+            "max ref age (ms)": "max_ref_age_ms",
+        },
     )
 
 
 def history_blocks(part: Values) -> Iterable[RenderableType]:
     """What was current when."""
-    yield table(
+    yield records(
         "History of main, oldest first",
-        ("current since", "snapshot", "parent", "ancestor of the current", "operation"),
-        [
-            (
-                instant(row["made_current_at_ms"]),
-                str(row["snapshot_id"]),
-                None if row["parent_id"] is None else str(row["parent_id"]),
-                row["is_current_ancestor"],
-                row["operation"] or "(expired)",
-            )
-            for row in part["history"]
-        ],
+        part["history"],
+        {
+            "current since": moment("made_current_at_ms"),
+            "snapshot": identifier("snapshot_id"),
+            "parent": identifier("parent_id"),
+            "ancestor of the current": "is_current_ancestor",
+            "operation": lambda row: row["operation"] or "(expired)",
+        },
     )
 
 
 def manifests_blocks(part: Values) -> Iterable[RenderableType]:
     """The manifest list and its manifests."""
     yield facts("Manifest list", {"file": part["manifest_list"] or "(no snapshot, or an inline list of v1)"})
-    yield table(
+    yield records(
         "Manifests",
-        ("manifest", "content", "size", "spec", "sequence", "added", "kept", "removed", "rows", "partitions"),
-        [
-            (
-                row["path"].rpartition("/")[2],
-                row["content"],
-                size(row["length"]),
-                row["spec_id"],
-                row["sequence_number"],
-                row["added_files"],
-                row["existing_files"],
-                row["deleted_files"],
-                _sum(row["added_rows"], row["existing_rows"]),
-                [partition_text(partition) for partition in row["partitions"]],
-            )
-            for row in part["manifests"]
-        ],
+        part["manifests"],
+        {
+            "manifest": lambda row: row["path"].rpartition("/")[2],
+            "content": "content",
+            "size": lambda row: size(row["length"]),
+            "spec": "spec_id",
+            "sequence": "sequence_number",
+            "added": "added_files",
+            "kept": "existing_files",
+            "removed": "deleted_files",
+            "rows": lambda row: _sum(row["added_rows"], row["existing_rows"]),
+            "partitions": lambda row: [partition_text(each) for each in row["partitions"]],
+        },
     )
 
 
 def files_blocks(part: Values) -> Iterable[RenderableType]:
     """The data and delete files, then the bounds of their columns."""
-    names = {row["path"]: relative(row["path"], part["location"]) for row in part["files"]}
-    yield table(
+    numbered = list(enumerate(part["files"], start=1))
+    yield records(
         "Files",
-        ("#", "file", "content", "format", "partition", "rows", "size", "sequence"),
-        [
-            (
-                number,
-                names[row["path"]],
-                row["content"],
-                row["format"].lower(),
-                row["partition"],
-                row["records"],
-                size(row["size"]),
-                row["sequence_number"],
-            )
-            for number, row in enumerate(part["files"], start=1)
-        ],
+        [row | {"number": number} for number, row in numbered],
+        {
+            "#": "number",
+            "file": lambda row: relative(row["path"], part["location"]),
+            "content": "content",
+            "format": lambda row: row["format"].lower(),
+            "partition": "partition",
+            "rows": "records",
+            "size": lambda row: size(row["size"]),
+            "sequence": "sequence_number",
+        },
     )
     if part["more"]:
         yield "There are more files: --limit 0 shows all."
     columns = [
-        (number, column["column"], column["type"], column["values"], column["nulls"], column["lower"], column["upper"])
-        for number, row in enumerate(part["files"], start=1)
-        for column in row["columns"]
+        column | {"number": None if position else number}
+        for number, row in numbered
+        for position, column in enumerate(row["columns"])
     ]
     if columns:
-        yield table(
+        yield records(
             "Bounds of columns, by the number of the file above",
-            ("#", "column", "type", "values", "nulls", "lower bound", "upper bound"),
-            [
-                (number if first else None, *column[1:])
-                for number, group in groupby(columns, key=lambda column: column[0])
-                for first, column in _marked(group)
-            ],
+            columns,
+            {
+                "#": "number",
+                "column": "column",
+                "type": "type",
+                "values": "values",
+                "nulls": "nulls",
+                "lower bound": "lower",
+                "upper bound": "upper",
+            },
         )
-
-
-def _marked(group: Iterable[tuple[object, ...]]) -> Iterable[tuple[bool, tuple[object, ...]]]:
-    for position, column in enumerate(group):
-        yield position == 0, column
 
 
 def _sum(*numbers: int | None) -> int | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,6 +19,7 @@ from iceberg_hms.cli.common import (
     one_line,
     open_catalog,
 )
+from iceberg_hms.cli.render import moment
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CorruptFile, InvalidInput, NotFound, StorageError
 
@@ -27,20 +27,17 @@ if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One table. Without `--long` only its name is known; `error` says why a table could not be read."""
-
-    namespace: str
-    name: str
-    format_version: int | None = None
-    snapshots: int | None = None
-    current_snapshot_id: int | None = None
-    records: int | None = None
-    files: int | None = None
-    size: int | None = None
-    last_updated_ms: int | None = None
-    error: str | None = None
+#: What `--long` shows besides the name; all None but `error`, which says why, for a table that could not be read.
+_NUMBERS: Final = (
+    "format_version",
+    "snapshots",
+    "current_snapshot_id",
+    "records",
+    "files",
+    "size",
+    "last_updated_ms",
+    "error",
+)
 
 
 def tables(
@@ -58,34 +55,37 @@ def tables(
     with open_catalog(context, settings) as catalog:
         namespaces = catalog.list_namespaces() if namespace is None else [namespace]
         names = [name for each in namespaces for name in catalog.list_tables(each)]
-        rows = [describe(catalog, name) if long else TableRow(name.namespace, name.name) for name in names]
+        rows = [describe(catalog, name) if long else _named(name) for name in names]
     if as_json:
-        output.print_json([asdict(row) if long else {"namespace": row.namespace, "name": row.name} for row in rows])
+        output.print_json(rows)
     elif long:
         print_long(rows)
     else:
-        output.console().print(output.table("", ("namespace", "table"), [(row.namespace, row.name) for row in rows]))
+        output.console().print(output.records("", rows, {"namespace": "namespace", "table": "name"}))
 
 
-def describe(catalog: Catalog, name: TableName) -> TableRow:
+def _named(name: TableName) -> dict[str, Any]:
+    return {"namespace": name.namespace, "name": name.name}
+
+
+def describe(catalog: Catalog, name: TableName) -> dict[str, Any]:
     """A table's numbers. If its files are missing or damaged, the row says why, and the listing goes on."""
+    row = _named(name) | dict.fromkeys(_NUMBERS)
     try:
         metadata = catalog.load(name).metadata
     except (NotFound, CorruptFile, StorageError, InvalidInput) as error:
-        return TableRow(name.namespace, name.name, error=one_line(error.message))
+        return row | {"error": one_line(error.message)}
     snapshot = metadata.current_snapshot
     summary: Mapping[str, str] = {} if snapshot is None else snapshot.summary
-    return TableRow(
-        namespace=name.namespace,
-        name=name.name,
-        format_version=metadata.format_version,
-        snapshots=len(metadata.snapshots),
-        current_snapshot_id=metadata.current_snapshot_id,
-        records=total(summary, "total-records"),
-        files=total(summary, "total-data-files"),
-        size=total(summary, "total-files-size"),
-        last_updated_ms=metadata.last_updated_ms,
-    )
+    return row | {
+        "format_version": metadata.format_version,
+        "snapshots": len(metadata.snapshots),
+        "current_snapshot_id": metadata.current_snapshot_id,
+        "records": total(summary, "total-records"),
+        "files": total(summary, "total-data-files"),
+        "size": total(summary, "total-files-size"),
+        "last_updated_ms": metadata.last_updated_ms,
+    }
 
 
 def total(summary: Mapping[str, str], key: str) -> int | None:
@@ -94,24 +94,19 @@ def total(summary: Mapping[str, str], key: str) -> int | None:
     return found if found is not None and found >= 0 else None
 
 
-def print_long(rows: list[TableRow]) -> None:
+def print_long(rows: Sequence[Mapping[str, Any]]) -> None:
     """The rows of `--long` as a table."""
-    columns = ("table", "format", "snapshots", "current snapshot", "rows", "files", "size", "last updated", "error")
-    shown = [
-        (
-            f"{row.namespace}.{row.name}",
-            row.format_version,
-            row.snapshots,
-            row.current_snapshot_id,
-            row.records,
-            row.files,
-            output.size(row.size),
-            output.instant(row.last_updated_ms),
-            row.error,
-        )
-        for row in rows
-    ]
-    used = [index for index, name in enumerate(columns) if name != "error" or any(row.error for row in rows)]
-    output.console().print(
-        output.table("", [columns[index] for index in used], [[row[index] for index in used] for row in shown])
-    )
+    columns: dict[str, str | Callable[[Any], object]] = {
+        "table": lambda row: f"{row['namespace']}.{row['name']}",
+        "format": "format_version",
+        "snapshots": "snapshots",
+        "current snapshot": "current_snapshot_id",
+        "rows": "records",
+        "files": "files",
+        "size": lambda row: output.size(row["size"]),
+        "last updated": moment("last_updated_ms"),
+        "error": "error",
+    }
+    if not any(row["error"] for row in rows):
+        del columns["error"]
+    output.console().print(output.records("", rows, columns))

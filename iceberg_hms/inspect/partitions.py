@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
@@ -15,39 +14,25 @@ from iceberg_hms.format.schema.transforms import Transform
 from iceberg_hms.format.schema.types import Type
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRange:
-    """The values of one partition field in a manifest's files (spec: field_summary).
-
-    lower, upper: readable bounds, None if there is none.
-    """
-
-    field: str
-    transform: str
-    contains_null: bool
-    contains_nan: bool | None
-    lower: str | None
-    upper: str | None
-
-
 def partition_ranges(
     metadata: TableMetadata, spec: PartitionSpec, summaries: tuple[FieldSummary, ...]
-) -> tuple[PartitionRange, ...]:
-    """The partition summaries of a manifest, in the order of its spec's fields."""
+) -> list[dict[str, Any]]:
+    """The values of each partition field in a manifest's files (spec: field_summary), in the order of the spec's
+    fields. lower, upper: readable bounds, None if there is none."""
     ranges = []
     for field, summary in zip(spec.fields, summaries, strict=False):
         transform, result = _transform(metadata, field)
         ranges.append(
-            PartitionRange(
-                field=field.name,
-                transform=str(field.transform),
-                contains_null=summary.contains_null,
-                contains_nan=summary.contains_nan,
-                lower=_bound(transform, result, summary.lower_bound),
-                upper=_bound(transform, result, summary.upper_bound),
-            )
+            {
+                "field": field.name,
+                "transform": str(field.transform),
+                "contains_null": summary.contains_null,
+                "contains_nan": summary.contains_nan,
+                "lower": _bound(transform, result, summary.lower_bound),
+                "upper": _bound(transform, result, summary.upper_bound),
+            }
         )
-    return tuple(ranges)
+    return ranges
 
 
 def partition_values(metadata: TableMetadata, spec: PartitionSpec, partition: Mapping[str, Any]) -> dict[str, str]:

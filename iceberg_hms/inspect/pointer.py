@@ -7,7 +7,6 @@ writes, and from what.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from iceberg_hms.coordinator.ports import Pointer
 
@@ -43,26 +42,15 @@ _MEANINGS = {
 _FIRST = ("table_type", "EXTERNAL", "metadata_location", "previous_metadata_location", "uuid")
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterRow:
-    """One HMS parameter. meaning: for people; also says if it is a copy of a table property."""
-
-    parameter: str
-    value: str
-    meaning: str
-
-
-def parameter_rows(pointer: Pointer, properties: Mapping[str, str]) -> tuple[ParameterRow, ...]:
-    """Every parameter of the row: those of the pointer first, the rest by name.
+def parameter_rows(pointer: Pointer, properties: Mapping[str, str]) -> list[dict[str, str]]:
+    """Every parameter of the row: those of the pointer first, the rest by name. meaning: for people; also says if it is
+    a copy of a table property.
 
     properties: the table's Iceberg properties, which Java copies into the parameters.
     """
     order = {name: index for index, name in enumerate(_FIRST)}
-    names = sorted(pointer.parameters, key=lambda name: (order.get(name, len(order)), name))
-    return tuple(
-        ParameterRow(name, pointer.parameters[name], _meaning(name, pointer.parameters[name], properties))
-        for name in names
-    )
+    named = sorted(pointer.parameters.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
+    return [{"parameter": name, "value": value, "meaning": _meaning(name, value, properties)} for name, value in named]
 
 
 def _meaning(name: str, value: str, properties: Mapping[str, str]) -> str:

@@ -5,44 +5,45 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.inspect.history import RefRow, choose_snapshot, history_rows, ref_rows, snapshot_rows
+from iceberg_hms.inspect.history import choose_snapshot, history_rows, ref_rows, snapshot_rows
 from tests.inspect import samples
 
 
 def test_every_snapshot_is_a_row_with_the_refs_that_name_it() -> None:
     rows = snapshot_rows(samples.metadata())
-    assert [(row.snapshot_id, row.parent_id, row.refs) for row in rows] == [
-        (samples.FIRST, None, ("audit",)),
-        (samples.SECOND, samples.FIRST, ("main",)),
-        (samples.ROLLED_BACK, samples.SECOND, ()),
+    assert [(row["snapshot_id"], row["parent_id"], row["refs"]) for row in rows] == [
+        (samples.FIRST, None, ["audit"]),
+        (samples.SECOND, samples.FIRST, ["main"]),
+        (samples.ROLLED_BACK, samples.SECOND, []),
     ]
-    assert rows[0].operation == "append"
-    assert rows[0].summary["added-records"] == "3"
+    assert rows[0]["operation"] == "append"
+    assert rows[0]["summary"]["added-records"] == "3"
 
 
 def test_refs_begin_with_main_and_show_their_retention() -> None:
-    assert ref_rows(samples.metadata()) == (
-        RefRow("main", "branch", samples.SECOND, None, None, None),
-        RefRow("audit", "tag", samples.FIRST, None, None, 86_400_000),
-    )
+    unset = {"min_snapshots_to_keep": None, "max_snapshot_age_ms": None, "max_ref_age_ms": None}
+    assert ref_rows(samples.metadata()) == [
+        {**unset, "name": "main", "type": "branch", "snapshot_id": samples.SECOND},
+        {**unset, "name": "audit", "type": "tag", "snapshot_id": samples.FIRST, "max_ref_age_ms": 86_400_000},
+    ]
 
 
 def test_history_shows_rolled_back_and_expired_snapshots() -> None:
     rows = history_rows(samples.metadata())
-    assert [(row.snapshot_id, row.is_current_ancestor, row.operation) for row in rows] == [
+    assert [(row["snapshot_id"], row["is_current_ancestor"], row["operation"]) for row in rows] == [
         (samples.EXPIRED, False, None),
         (samples.FIRST, True, "append"),
         (samples.SECOND, True, "append"),
         (samples.ROLLED_BACK, False, "append"),
         (samples.SECOND, True, "append"),
     ]
-    assert [row.made_current_at_ms % 1000 for row in rows] == [0, 1, 2, 3, 4]
-    assert rows[0].summary == {}
+    assert [row["made_current_at_ms"] % 1000 for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[0]["summary"] == {}
 
 
 def test_an_empty_table_has_no_history() -> None:
     empty = samples.metadata(**samples.EMPTY)
-    assert (history_rows(empty), snapshot_rows(empty), ref_rows(empty)) == ((), (), ())
+    assert (history_rows(empty), snapshot_rows(empty), ref_rows(empty)) == ([], [], [])
     assert choose_snapshot(empty) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.format.manifests.manifest_list import FieldSummary
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import PrimitiveType
-from iceberg_hms.inspect.partitions import PartitionRange, partition_ranges, partition_values, source_type
+from iceberg_hms.inspect.partitions import partition_ranges, partition_values, source_type
 from tests.inspect import samples
 
 
@@ -57,14 +57,14 @@ def test_a_value_of_the_wrong_type_is_shown_raw() -> None:
 def test_ranges_are_readable() -> None:
     metadata = samples.metadata()
     day, odd = partition_ranges(metadata, metadata.spec, samples.MANIFEST.partitions or ())
-    assert day == PartitionRange("event_time_day", "day", False, None, "2021-04-01", "2021-04-02")
-    assert odd == PartitionRange("gone_odd", "odd[2]", True, True, "\x01", None)
+    assert tuple(day.values()) == ("event_time_day", "day", False, None, "2021-04-01", "2021-04-02")
+    assert odd == dict(zip(day, ("gone_odd", "odd[2]", True, True, "\x01", None), strict=True))
 
 
 def test_bounds_that_cannot_be_read_are_shown_as_bytes() -> None:
     metadata = samples.metadata()
     (day,) = partition_ranges(metadata, metadata.spec, (FieldSummary(False, None, b"\x01\x02", struct.pack("<i", 0)),))
-    assert (day.lower, day.upper) == ("0x0102", "1970-01-01")
+    assert (day["lower"], day["upper"]) == ("0x0102", "1970-01-01")
 
 
 def test_a_columns_type_is_found_in_older_schemas() -> None:

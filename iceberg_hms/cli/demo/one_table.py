@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -13,7 +13,7 @@ from iceberg_hms.cli.demo.stage import Stage
 from iceberg_hms.errors import EngineError
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.inspect.files import FileRow, file_rows, manifest_rows
+from iceberg_hms.inspect.files import file_rows, manifest_rows
 from iceberg_hms.inspect.history import history_rows
 from iceberg_hms.inspect.metadata import column_rows, metadata_facts, spec_rows
 from iceberg_hms.inspect.pointer import parameter_rows
@@ -42,31 +42,28 @@ def travel(stage: Stage) -> None:
 def _pointer(stage: Stage) -> None:
     loaded = stage.catalog.load(_EVENTS)
     rows = parameter_rows(stage.catalog.pointer(_EVENTS), loaded.metadata.properties)
-    stage.table(
+    stage.records(
         "logging.events in the metastore: its TABLE_PARAMS, row by row",
-        ["parameter", "value", "meaning"],
-        [[row.parameter, shortened(row.value), row.meaning] for row in rows],
+        rows,
+        {"parameter": "parameter", "value": lambda row: shortened(row["value"]), "meaning": "meaning"},
     )
 
 
 def _history(stage: Stage) -> tuple[int, int]:
     """Show the history; returns its first two snapshots."""
     rows = history_rows(stage.catalog.load(_EVENTS).metadata)
-    stage.table(
+    stage.records(
         "History of logging.events",
-        ["made current at", "snapshot", "parent", "operation", "rows added"],
-        [
-            [
-                output.instant(row.made_current_at_ms),
-                str(row.snapshot_id),
-                row.parent_id and str(row.parent_id),
-                row.operation,
-                row.summary.get("added-records"),
-            ]
-            for row in rows
-        ],
+        rows,
+        {
+            "made current at": render.moment("made_current_at_ms"),
+            "snapshot": render.identifier("snapshot_id"),
+            "parent": render.identifier("parent_id"),
+            "operation": "operation",
+            "rows added": lambda row: row["summary"].get("added-records"),
+        },
     )
-    return rows[0].snapshot_id, rows[1].snapshot_id
+    return rows[0]["snapshot_id"], rows[1]["snapshot_id"]
 
 
 def _time_travel(stage: Stage, first: int, second: int) -> None:
@@ -74,7 +71,7 @@ def _time_travel(stage: Stage, first: int, second: int) -> None:
     then = stage.query(
         f"SELECT level, event_time, message FROM logging.events VERSION AS OF {first} ORDER BY event_time"  # noqa: S608
     )
-    made_ms = history_rows(stage.catalog.load(_EVENTS).metadata)[0].made_current_at_ms
+    made_ms = history_rows(stage.catalog.load(_EVENTS).metadata)[0]["made_current_at_ms"]
     moment = output.instant(made_ms)
     by_time = stage.query(f"SELECT count(*) AS rows_then FROM logging.events TIMESTAMP AS OF '{moment}'")  # noqa: S608
     stage.check("the table had 3 rows then, and has 4 now", (len(then), by_time[0][0], _count(stage)) == (3, 3, 4))
@@ -158,53 +155,56 @@ def _metadata(stage: Stage, metadata: TableMetadata, location: str) -> None:
     known = metadata_facts(metadata, location)
     facts = {
         "metadata file": _in_table(metadata, location),
-        "format version": known.format_version,
-        "uuid": known.uuid,
-        "location": known.location,
-        "last updated": output.instant(known.last_updated_ms),
-        "last sequence number": known.last_sequence_number,
-        "snapshots": known.snapshots,
-        "current snapshot": str(known.current_snapshot_id),
+        "format version": known["format_version"],
+        "uuid": known["uuid"],
+        "location": known["location"],
+        "last updated": output.instant(known["last_updated_ms"]),
+        "last sequence number": known["last_sequence_number"],
+        "snapshots": known["snapshots"],
+        "current snapshot": str(known["current_snapshot_id"]),
     }
     stage.show(output.facts(f"Metadata of {_EVENTS} (JSON)", facts))
-    stage.table(
-        f"Columns of the current schema (schema {known.current_schema_id} of {len(metadata.schemas)})",
-        ["id", "column", "type"],
-        [[row.field_id, row.name, row.type] for row in column_rows(metadata.schema)],
+    stage.records(
+        f"Columns of the current schema (schema {known['current_schema_id']} of {len(metadata.schemas)})",
+        column_rows(metadata.schema),
+        {"id": "field_id", "column": "name", "type": "type"},
     )
-    stage.table(
+    stage.records(
         "Partition specs",
-        ["spec", "default", "field", "transform", "source"],
-        [[row.id, row.is_default, row.field, row.transform, row.source] for row in spec_rows(metadata)],
+        spec_rows(metadata),
+        {"spec": "id", "default": "is_default", "field": "field", "transform": "transform", "source": "source"},
     )
 
 
 def _manifests(stage: Stage, metadata: TableMetadata, snapshot: Snapshot) -> None:
-    rows = manifest_rows(metadata, snapshot, stage.catalog.manifests())
-    stage.table(
+    stage.records(
         f"Manifest list {_in_table(metadata, snapshot.manifest_list or '')} (Avro)",
-        ["manifest", "spec", "sequence", "files added", "existing", "partitions"],
-        [
-            [
-                _in_table(metadata, row.path),
-                row.spec_id,
-                row.sequence_number,
-                row.added_files,
-                row.existing_files,
-                [render.partition_text(asdict(part)) for part in row.partitions],
-            ]
-            for row in rows
-        ],
+        manifest_rows(metadata, snapshot, stage.catalog.manifests()),
+        {
+            "manifest": lambda row: _in_table(metadata, row["path"]),
+            "spec": "spec_id",
+            "sequence": "sequence_number",
+            "files added": "added_files",
+            "existing": "existing_files",
+            "partitions": lambda row: [render.partition_text(part) for part in row["partitions"]],
+        },
     )
-    files = list(file_rows(metadata, snapshot, stage.catalog.manifests()))
+    files = file_rows(metadata, snapshot, stage.catalog.manifests())
     _files(stage, files, "Data files that the manifests name (Avro)")
 
 
-def _files(stage: Stage, rows: list[FileRow], title: str) -> None:
-    stage.table(
+def _files(stage: Stage, rows: Iterable[Mapping[str, Any]], title: str) -> None:
+    stage.records(
         title,
-        ["file", "status", "spec", "partition", "rows", "size"],
-        [[_name(row.path), row.status, row.spec_id, row.partition, row.records, output.size(row.size)] for row in rows],
+        rows,
+        {
+            "file": lambda row: _name(row["path"]),
+            "status": "status",
+            "spec": "spec_id",
+            "partition": "partition",
+            "rows": "records",
+            "size": lambda row: output.size(row["size"]),
+        },
     )
 
 
@@ -213,13 +213,17 @@ def _bounds(stage: Stage, metadata: TableMetadata, snapshot: Snapshot) -> None:
     rows = list(islice(file_rows(metadata, snapshot, stage.catalog.manifests()), _FILES_SHOWN))
     total = snapshot.summary.get("total-data-files", "?")
     _files(stage, rows, f"The first {len(rows)} of the {total} files of {_FLIGHTS}")
-    stage.table(
-        f"Bounds of {_name(rows[0].path)}",
-        ["id", "column", "values", "nulls", "lowest", "highest"],
-        [
-            [column.field_id, column.column, column.values, column.nulls, column.lower, column.upper]
-            for column in rows[0].columns
-        ],
+    stage.records(
+        f"Bounds of {_name(rows[0]['path'])}",
+        rows[0]["columns"],
+        {
+            "id": "field_id",
+            "column": "column",
+            "values": "values",
+            "nulls": "nulls",
+            "lowest": "lower",
+            "highest": "upper",
+        },
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -159,6 +159,10 @@ class Stage:
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Rows for people."""
         self.show(output.table(title, columns, rows))
+
+    def records(self, title: str, rows: Iterable[Mapping[str, Any]], columns: output.Columns) -> None:
+        """Records for people."""
+        self.show(output.records(title, rows, columns))
 
     def show(self, renderable: Table) -> None:
         """A finished table, with empty lines around it."""
