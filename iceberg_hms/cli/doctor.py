@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -70,8 +71,12 @@ _TRIM = (
 
 #: A lock call that waits for no other takes about ten milliseconds.
 _SLOW_LOCK_SECONDS = 5.0
-#: No metastore reveals this setting: get_config_value refuses names with this prefix.
-_POOL = "datanucleus.connectionPool.maxPoolSize"
+# No metastore reveals this setting: get_config_value refuses names with this prefix.
+_SLOW_LOCKS = (
+    "lock calls block each other when clients send more at once than the metastore has database connections: raise "
+    "datanucleus.connectionPool.maxPoolSize on the metastore (10 by default) to twice the number of writers, or look "
+    "at what keeps its database busy"
+)
 
 #: What each verdict on compare-and-swap means for commits.
 SWAP_MEANINGS = {
@@ -89,7 +94,11 @@ SWAP_MEANINGS = {
     "unknown": (CheckState.WARNING, "the probe could not find out: the lock alone protects commits"),
 }
 
-
+_COLUMNS = "hive.metastore.disallow.incompatible.col.type.changes"
+_MOVED_COLUMNS = (
+    "after columns move or are dropped, the metastore keeps the old ones; Iceberg's own schema is right; set it to "
+    "false on the server"
+)
 _CACHED = (
     "its answers are up to a minute old: Hive 4 refuses every commit with it, and on Hive 3 a commit through "
     "one such server overwrites what was committed through another. Set "
@@ -124,8 +133,8 @@ def doctor(
         findings += metadata_findings(settings.max_metadata_bytes, catalog, files)
     healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:
-        rows = [asdict(finding) for finding in findings]
-        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.shown() | server.shown()})
+        shown = settings.shown() | server.shown()
+        output.print_json({"healthy": healthy, "findings": findings, "settings": shown})
     else:
         print_findings(findings, settings, server)
     if not healthy:
@@ -165,15 +174,8 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Capabi
             findings += lock_findings(settings, server)
         except MetastoreUnavailable as error:
             unreachable = error
-            findings.append(
-                CheckResult(
-                    uri,
-                    "reachable",
-                    CheckState.WARNING,
-                    "no",
-                    f"{error.message}; clients use the other servers of the list",
-                )
-            )
+            meaning = f"{error.message}; clients use the other servers of the list"
+            findings.append(CheckResult(uri, "reachable", CheckState.WARNING, "no", meaning))
     if unreachable is not None and all(finding.check == "reachable" for finding in findings):
         raise unreachable
     return findings
@@ -181,53 +183,38 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Capabi
 
 def server_findings(server: Capabilities) -> Iterator[CheckResult]:
     """The checks of one server."""
-    yield CheckResult(server.uri, "version", CheckState.OK, server.version)
-    if server.lock_api:
-        yield _lock_finding(server)
-    else:
-        yield CheckResult(
-            server.uri,
-            "lock API",
-            CheckState.FAILED,
-            "does not work",
-            "commits need it: create its tables with schematool",
-        )
-    if server.cached:
-        yield CheckResult(server.uri, "store", CheckState.FAILED, "CachedStore", _CACHED)
-    if server.lease_seconds is None:
-        yield CheckResult(
-            server.uri,
-            "lease of locks",
-            CheckState.WARNING,
-            "not told",
-            "`lock.lease-default-ms` must not be longer than it",
-        )
-    else:
-        yield CheckResult(server.uri, "lease of locks", CheckState.OK, f"{server.lease_seconds:g} s")
-    yield CheckResult(
-        server.uri,
-        "transaction tables",
-        CheckState.OK if server.transaction_tables else CheckState.WARNING,
-        "there" if server.transaction_tables else "missing",
-        "" if server.transaction_tables else "the lock API keeps its locks in them: create them with schematool",
-    )
-    verdict = str(server.compare_and_swap)
-    yield CheckResult(server.uri, "compare-and-swap", SWAP_MEANINGS[verdict][0], verdict, SWAP_MEANINGS[verdict][1])
-    yield _columns_finding(server)
-    for problem in server.problems:
-        yield CheckResult(server.uri, "problem", CheckState.WARNING, problem)
-
-
-def _lock_finding(server: Capabilities) -> CheckResult:
+    check = partial(CheckResult, server.uri)
+    yield check("version", CheckState.OK, server.version)
     seconds = server.lock_seconds or 0.0
-    if seconds < _SLOW_LOCK_SECONDS:
-        return CheckResult(server.uri, "lock API", CheckState.OK, "works")
-    meaning = (
-        "lock calls block each other when clients send more at once than the metastore has database connections: raise "
-        f"{_POOL} on the metastore (10 by default) to twice the number of writers, or look at what keeps its database "
-        "busy"
-    )
-    return CheckResult(server.uri, "lock API", CheckState.WARNING, f"works, after {seconds:.0f} s", meaning)
+    if not server.lock_api:
+        meaning = "commits need it: create its tables with schematool"
+        yield check("lock API", CheckState.FAILED, "does not work", meaning)
+    elif seconds < _SLOW_LOCK_SECONDS:
+        yield check("lock API", CheckState.OK, "works")
+    else:
+        yield check("lock API", CheckState.WARNING, f"works, after {seconds:.0f} s", _SLOW_LOCKS)
+    if server.cached:
+        yield check("store", CheckState.FAILED, "CachedStore", _CACHED)
+    if server.lease_seconds is None:
+        meaning = "`lock.lease-default-ms` must not be longer than it"
+        yield check("lease of locks", CheckState.WARNING, "not told", meaning)
+    else:
+        yield check("lease of locks", CheckState.OK, f"{server.lease_seconds:g} s")
+    if server.transaction_tables:
+        yield check("transaction tables", CheckState.OK, "there")
+    else:
+        meaning = "the lock API keeps its locks in them: create them with schematool"
+        yield check("transaction tables", CheckState.WARNING, "missing", meaning)
+    verdict = str(server.compare_and_swap)
+    state, meaning = SWAP_MEANINGS[verdict]
+    yield check("compare-and-swap", state, verdict, meaning)
+    if server.disallow_incompatible_col_type_changes:
+        yield check(_COLUMNS, CheckState.WARNING, "true", _MOVED_COLUMNS)
+    else:
+        told = "not told" if server.disallow_incompatible_col_type_changes is None else "false"
+        yield check(_COLUMNS, CheckState.OK, told)
+    for problem in server.problems:
+        yield check("problem", CheckState.WARNING, problem)
 
 
 def lock_findings(settings: Settings, server: Capabilities) -> Iterator[CheckResult]:
@@ -237,28 +224,12 @@ def lock_findings(settings: Settings, server: Capabilities) -> Iterator[CheckRes
         yield CheckResult(server.uri, "lock", CheckState.FAILED, "none, which is refused", meaning)
 
 
-def _columns_finding(server: Capabilities) -> CheckResult:
-    check = "hive.metastore.disallow.incompatible.col.type.changes"
-    match server.disallow_incompatible_col_type_changes:
-        case None:
-            return CheckResult(server.uri, check, CheckState.OK, "not told")
-        case False:
-            return CheckResult(server.uri, check, CheckState.OK, "false")
-        case True:
-            meaning = (
-                "after columns move or are dropped, the metastore keeps the old ones; Iceberg's own schema is right"
-            )
-            return CheckResult(
-                server.uri, check, CheckState.WARNING, "true", f"{meaning}; set it to false on the server"
-            )
-
-
 def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> CheckResult:
     """Whether the warehouse accepts files: writes, reads and deletes one."""
-    subject = f"warehouse {warehouse}".rstrip()
+    check = partial(CheckResult, f"warehouse {warehouse}".rstrip())
     if not warehouse:
         meaning = "the metastore chooses the location of new namespaces; set `warehouse` to choose it yourself"
-        return CheckResult(subject, "is set", CheckState.WARNING, "no", meaning)
+        return check("is set", CheckState.WARNING, "no", meaning)
     location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{clock.uuid()}"
     content = b"written by iceberg-hms doctor; safe to delete"
     try:
@@ -266,12 +237,10 @@ def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK)
         read = files.read(location)
         files.delete(location)
     except IcebergHmsError as error:
-        return CheckResult(subject, "writable", CheckState.FAILED, "no", str(error))
+        return check("writable", CheckState.FAILED, "no", str(error))
     if read != content:
-        return CheckResult(
-            subject, "writable", CheckState.FAILED, "no", f"{location} does not hold the bytes that were written"
-        )
-    return CheckResult(subject, "writable", CheckState.OK, "yes")
+        return check("writable", CheckState.FAILED, "no", f"{location} does not hold the bytes that were written")
+    return check("writable", CheckState.OK, "yes")
 
 
 def metadata_findings(limit: int, catalog: Catalog, files: Files, clock: Clock = SYSTEM_CLOCK) -> Iterator[CheckResult]:
