@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +52,7 @@ def list_locks(
         listing = catalog.locks.list(table)
     _tell_problems(listing)
     if as_json:
-        output.print_json([asdict(lock) for lock in listing.locks])
+        output.print_json(listing.locks)
         return
     output.console().print(output.table("", _COLUMNS, [_row(lock) for lock in listing.locks]))
     _tell_dead(listing)
@@ -142,7 +141,7 @@ def _row(lock: LockRecord) -> list[object]:
 
 def _print_one(lock: LockRecord, as_json: bool) -> None:
     if as_json:
-        output.print_json(asdict(lock))
+        output.print_json(lock)
         return
     values = dict(zip(_COLUMNS, _row(lock), strict=True)) | {"seems dead": lock.seems_dead or "no"}
     output.console().print(output.facts("", values))
