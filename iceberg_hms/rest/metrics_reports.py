@@ -21,8 +21,9 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.log_lines import JsonLog, cut
-from iceberg_hms.rest.payloads import Fields, parse_object, single_level_table
+from iceberg_hms.rest.payloads import Fields, parse_object
 from iceberg_hms.rest.responses import no_content
+from iceberg_hms.rest.tables import named_table
 
 LOGGER: Final = "iceberg_hms.metrics_reports"
 SCAN_REPORT: Final = "scan-report"
@@ -58,7 +59,7 @@ def report_metrics(request: RestRequest) -> Response:
     """POST metrics."""
     if len(request.body) > REPORT_MAX_BYTES:
         raise HTTPException(413, f"A metrics report may have {REPORT_MAX_BYTES} bytes")
-    table = TableName(*single_level_table(request.parameters["namespace"], request.parameters["table"]))
+    table = TableName(*named_table(request))
     fields = parse_object(request.body)
     kind = _report_type(fields)
     if kind in _CHECKS:

@@ -15,7 +15,7 @@ from iceberg_hms.errors import NoSuchNamespace
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import RestRequest
-from iceberg_hms.rest.payloads import CreateNamespace, UpdateProperties, joined_parts, single_namespace
+from iceberg_hms.rest.payloads import Fields, joined_parts, new_namespace, single_namespace
 from iceberg_hms.rest.responses import counted_response, no_content
 
 
@@ -38,11 +38,12 @@ def list_namespaces(request: RestRequest) -> Response:
 
 def create_namespace(request: RestRequest) -> Response:
     """POST namespaces: create one; responds with its properties, including those that the metastore added."""
-    body = CreateNamespace.parse(request.body)
-    request.require(Action.CREATE_NAMESPACE, body.namespace)
-    protected.checked_namespace(body.properties)
-    request.catalog.create_namespace(body.namespace, body.properties)
-    return _described(body.namespace, request, must=True)
+    fields = Fields.parse(request.body)
+    namespace, properties = new_namespace(fields.strings("namespace")), fields.string_map("properties")
+    request.require(Action.CREATE_NAMESPACE, namespace)
+    protected.checked_namespace(properties)
+    request.catalog.create_namespace(namespace, properties)
+    return _described(namespace, request, must=True)
 
 
 def load_namespace(request: RestRequest) -> Response:
@@ -67,12 +68,13 @@ def drop_namespace(request: RestRequest) -> Response:
 def update_namespace(request: RestRequest) -> Response:
     """POST properties: set some, remove others; 422 for a key in both lists."""
     namespace = _namespace(request)
-    body = UpdateProperties.parse(request.body)
-    both = sorted(body.updates.keys() & set(body.removals))
+    fields = Fields.parse(request.body)
+    updates, removals = fields.string_map("updates"), list(dict.fromkeys(fields.strings("removals")))
+    both = sorted(updates.keys() & set(removals))
     if both:
         raise HTTPException(422, f"Keys to set and to remove at once: {', '.join(both)}")
-    request.require_protected(protected.checked_namespace(body.updates, body.removals), namespace)
-    result = request.catalog.update_namespace(namespace, body.updates, body.removals)
+    request.require_protected(protected.checked_namespace(updates, removals), namespace)
+    result = request.catalog.update_namespace(namespace, updates, removals)
     changed = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
     answer = {name: sorted(keys) for name, keys in changed.items()}
     return counted_response(answer, request.context.memory, must=True)

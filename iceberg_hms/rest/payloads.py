@@ -9,7 +9,8 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_plus
@@ -51,20 +52,29 @@ def single_namespace(parts: str) -> str:
     return parts
 
 
-def single_level_table(parts: str, table: str) -> tuple[str, str]:
-    """A table from a path. Raises NoSuchTable, not NoSuchNamespace, for a namespace with several parts: Spark requests
-    `db.table.files` so, and tries it as a metadata table, a branch or a time travel only after NoSuchTable."""
+def single_level(parts: str, name: str, missing: type[NoSuchTable | NoSuchView]) -> tuple[str, str]:
+    """A table or view from a path. Raises `missing`, not NoSuchNamespace, for a namespace with several parts: Spark
+    requests `db.table.files` so, its extensions as a view first, and tries it as a metadata table, a branch or a time
+    travel only after NoSuchTable."""
     if SEPARATOR in parts:
-        raise NoSuchTable(f"{parts.replace(SEPARATOR, '.')}.{table}")
-    return parts, table
+        raise missing(f"{parts.replace(SEPARATOR, '.')}.{name}")
+    return parts, name
 
 
-def single_level_view(parts: str, view: str) -> tuple[str, str]:
-    """A view from a path. Raises NoSuchView for a namespace with several parts, as `single_level_table`: Spark's
-    extensions ask for a view first."""
-    if SEPARATOR in parts:
-        raise NoSuchView(f"{parts.replace(SEPARATOR, '.')}.{view}")
-    return parts, view
+@contextmanager
+def missing_namespace_is(missing: type[NoSuchTable | NoSuchView], name: tuple[str, str]) -> Iterator[None]:
+    """Raises `missing` in place of NoSuchNamespace, for the same reason."""
+    try:
+        yield
+    except NoSuchNamespace as error:
+        raise missing(".".join(name)) from error
+
+
+def new_namespace(parts: list[str]) -> str:
+    """The name of a namespace to create. Raises InvalidInput."""
+    if len(parts) != 1 or not parts[0] or SEPARATOR in parts[0]:
+        raise InvalidInput("A namespace in the Hive Metastore has exactly one level, with a name that is not empty")
+    return parts[0]
 
 
 def check_identifier(sent: tuple[Sequence[str], str] | None, path: tuple[str, str], kind: str) -> None:
@@ -96,6 +106,11 @@ class Fields:
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self._raw = raw
+
+    @classmethod
+    def parse(cls, body: bytes) -> Fields:
+        """Those of a request."""
+        return cls(parse_object(body))
 
     def _get(self, name: str, kind: type, called: str) -> Any:
         value = self._raw.get(name)
@@ -152,30 +167,6 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
-    name: str
-    schema: dict[str, Any]
-    partition_spec: dict[str, Any] | None
-    write_order: dict[str, Any] | None
-    location: str | None
-    properties: dict[str, str]
-    stage: bool
-
-    @classmethod
-    def parse(cls, body: bytes) -> CreateTable:
-        fields = Fields(parse_object(body))
-        return cls(
-            name=fields.text("name"),
-            schema=fields.object("schema"),
-            partition_spec=fields.optional_object("partition-spec"),
-            write_order=fields.optional_object("write-order"),
-            location=fields.optional_text("location"),
-            properties=fields.string_map("properties"),
-            stage=fields.flag("stage-create"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class CommitTable:
     """Of a table or a view. identifier: (namespace parts, name) if the body has one."""
 
@@ -185,7 +176,7 @@ class CommitTable:
 
     @classmethod
     def parse(cls, body: bytes) -> CommitTable:
-        fields = Fields(parse_object(body))
+        fields = Fields.parse(body)
         named = fields.optional_object("identifier")
         return cls(
             identifier=None if named is None else _identifier(named),
@@ -194,102 +185,11 @@ class CommitTable:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RenameTable:
-    source: tuple[str, str]
-    destination: tuple[str, str]
-
-    @classmethod
-    def parse(cls, body: bytes) -> RenameTable:
-        fields = Fields(parse_object(body))
-        source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
-        return cls(
-            source=single_level_table(SEPARATOR.join(source[0]), source[1]),
-            destination=_new_name(*destination),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterTable:
-    name: str
-    metadata_location: str
-    overwrite: bool
-
-    @classmethod
-    def parse(cls, body: bytes) -> RegisterTable:
-        fields = Fields(parse_object(body))
-        return cls(fields.text("name"), fields.text("metadata-location"), fields.flag("overwrite"))
-
-
-@dataclass(frozen=True, slots=True)
-class CreateView:
-    name: str
-    schema: dict[str, Any]
-    version: dict[str, Any]
-    location: str | None
-    properties: dict[str, str]
-
-    @classmethod
-    def parse(cls, body: bytes) -> CreateView:
-        fields = Fields(parse_object(body))
-        return cls(
-            name=fields.text("name"),
-            schema=fields.object("schema"),
-            version=fields.object("view-version"),
-            location=fields.optional_text("location"),
-            properties=fields.string_map("properties"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RenameView:
-    source: tuple[str, str]
-    destination: tuple[str, str]
-
-    @classmethod
-    def parse(cls, body: bytes) -> RenameView:
-        fields = Fields(parse_object(body))
-        source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
-        return cls(
-            source=single_level_view(SEPARATOR.join(source[0]), source[1]),
-            destination=_new_name(*destination),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterView:
-    name: str
-    metadata_location: str
-
-    @classmethod
-    def parse(cls, body: bytes) -> RegisterView:
-        fields = Fields(parse_object(body))
-        return cls(fields.text("name"), fields.text("metadata-location"))
-
-
-@dataclass(frozen=True, slots=True)
-class CreateNamespace:
-    namespace: str
-    properties: dict[str, str]
-
-    @classmethod
-    def parse(cls, body: bytes) -> CreateNamespace:
-        fields = Fields(parse_object(body))
-        parts = fields.strings("namespace")
-        if len(parts) != 1 or not parts[0] or SEPARATOR in parts[0]:
-            raise InvalidInput("A namespace in the Hive Metastore has exactly one level, with a name that is not empty")
-        return cls(parts[0], fields.string_map("properties"))
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateProperties:
-    updates: dict[str, str]
-    removals: list[str]
-
-    @classmethod
-    def parse(cls, body: bytes) -> UpdateProperties:
-        fields = Fields(parse_object(body))
-        return cls(fields.string_map("updates"), list(dict.fromkeys(fields.strings("removals"))))
+def renamed(body: bytes, missing: type[NoSuchTable | NoSuchView]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The source and the destination of a rename. Raises as `single_level`, and NoSuchNamespace for a destination."""
+    fields = Fields.parse(body)
+    (parts, name), destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
+    return single_level(SEPARATOR.join(parts), name, missing), _new_name(*destination)
 
 
 def _in_lower_case(source: dict[str, Any], name: str) -> dict[str, Any]:

@@ -8,8 +8,6 @@ table whose files an Iceberg table reads is carried out here, since Spark would 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -20,7 +18,6 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import (
     InvalidInput,
     MissingFile,
-    NoSuchNamespace,
     NoSuchTable,
     NotAnIcebergTable,
     NotFound,
@@ -31,11 +28,11 @@ from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
-    CreateTable,
-    RegisterTable,
-    RenameTable,
+    Fields,
     boolean,
-    single_level_table,
+    missing_namespace_is,
+    renamed,
+    single_level,
     single_namespace,
 )
 from iceberg_hms.rest.responses import (
@@ -72,13 +69,20 @@ def list_tables(request: RestRequest) -> Response:
 def create_table(request: RestRequest) -> Response:
     """POST tables: create a table; with `stage-create` only make its metadata, for a commit that creates it."""
     namespace = single_namespace(request.parameters["namespace"])
-    body = CreateTable.parse(request.body)
-    identifier = (namespace, body.name)
-    request.require(Action.STAGE_TABLE if body.stage else Action.CREATE_TABLE, *identifier)
+    fields = Fields.parse(request.body)
+    identifier = (namespace, fields.text("name"))
+    shape = (
+        fields.object("schema"),
+        fields.optional_object("partition-spec"),
+        fields.optional_object("write-order"),
+        fields.optional_text("location"),
+        fields.string_map("properties"),
+    )
+    is_staged = fields.flag("stage-create")
+    request.require(Action.STAGE_TABLE if is_staged else Action.CREATE_TABLE, *identifier)
     marks = protected.marks_of_new_tables(request.catalog.settings)
-    request.require_protected(protected.changed(body.properties, marks), *identifier)
-    shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
-    if body.stage:
+    request.require_protected(protected.changed(fields.string_map("properties"), marks), *identifier)
+    if is_staged:
         staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
         return table_response(staged.to_bytes(), None, request.context.memory, config=request.table_config)
     return _served(request, request.catalog.create_table(identifier, *shape, client=request.client))
@@ -90,7 +94,7 @@ def load_table(request: RestRequest) -> Response:
     mode = request.query.get("snapshots", "all").lower()
     if mode not in _SNAPSHOT_MODES:
         raise InvalidInput(f"Query parameter snapshots must be one of {', '.join(_SNAPSHOT_MODES)}")
-    with _missing_namespace_is_missing_table(table := named_table(request)):
+    with missing_namespace_is(NoSuchTable, table := named_table(request)):
         try:
             loaded = request.catalog.load(table)
         except MissingFile as error:
@@ -109,7 +113,7 @@ def load_table(request: RestRequest) -> Response:
 
 def table_exists(request: RestRequest) -> Response:
     """HEAD a table: 204 or 404."""
-    with _missing_namespace_is_missing_table(table := named_table(request)):
+    with missing_namespace_is(NoSuchTable, table := named_table(request)):
         if not request.catalog.table_exists(table):
             raise NoSuchTable(".".join(table))
     return no_content()
@@ -122,7 +126,7 @@ def drop_table(request: RestRequest) -> Response:
     policy = request.context.settings.rest_purge
     if purge:
         request.entry.details["purge"] = policy
-    with _missing_namespace_is_missing_table(table := named_table(request)):
+    with missing_namespace_is(NoSuchTable, table := named_table(request)):
         try:
             _drop_iceberg_table(request, table, purge=purge)
         except NotAnIcebergTable:
@@ -173,11 +177,11 @@ def _purge(request: RestRequest, purge: Purge) -> None:
 
 def rename_table(request: RestRequest) -> Response:
     """POST rename: rename a table, also into another namespace."""
-    body = RenameTable.parse(request.body)
-    request.entry.details["to"] = list(body.destination)
-    for name in (body.destination, body.source):
+    source, destination = renamed(request.body, NoSuchTable)
+    request.entry.details["to"] = list(destination)
+    for name in (destination, source):
         request.require(Action.RENAME_TABLE, *name)
-    request.catalog.rename_table(body.source, body.destination, wait_seconds=request.seconds_left)
+    request.catalog.rename_table(source, destination, wait_seconds=request.seconds_left)
     return no_content()
 
 
@@ -185,9 +189,10 @@ def register_table(request: RestRequest) -> Response:
     """POST register: make a table of an existing metadata file. It may be a file of any table, so its caller must be
     allowed to read all tables."""
     namespace = single_namespace(request.parameters["namespace"])
-    body = RegisterTable.parse(request.body)
-    identifier = (namespace, body.name)
-    request.entry.details["file"] = body.metadata_location
+    fields = Fields.parse(request.body)
+    identifier, file = (namespace, fields.text("name")), fields.text("metadata-location")
+    overwrite = fields.flag("overwrite")
+    request.entry.details["file"] = file
     request.require(Action.READ_ANY_FILE, EVERYWHERE)
     request.require(Action.REGISTER_TABLE, *identifier)
 
@@ -201,15 +206,15 @@ def register_table(request: RestRequest) -> Response:
     try:
         registered = request.catalog.register_table(
             identifier,
-            body.metadata_location,
-            overwrite=body.overwrite,
+            file,
+            overwrite=overwrite,
             wait_seconds=request.seconds_left,
             check=check,
             owner=request.caller.name,
             client=request.client,
         )
     except MissingFile as error:
-        if error.location != body.metadata_location:
+        if error.location != file:
             raise
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
@@ -218,18 +223,10 @@ def register_table(request: RestRequest) -> Response:
 
 def named_table(request: RestRequest) -> tuple[str, str]:
     """The table that the path names."""
-    return single_level_table(request.parameters["namespace"], request.parameters["table"])
+    return single_level(request.parameters["namespace"], request.parameters["table"], NoSuchTable)
 
 
 def _served(request: RestRequest, table: Table) -> Response:
     config, memory = request.table_config, request.context.memory
     tag = entity_tag(version_of(table.metadata, table.metadata_location), "all", config)
     return table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)
-
-
-@contextmanager
-def _missing_namespace_is_missing_table(table: tuple[str, str]) -> Iterator[None]:
-    try:
-        yield
-    except NoSuchNamespace as error:
-        raise NoSuchTable(".".join(table)) from error

@@ -6,23 +6,21 @@ missing namespace are 404 NoSuchViewException, after which Spark's session catal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from iceberg_hms.errors import MissingFile, NoSuchNamespace, NoSuchView, NotFound, ResourceExhausted, proved
+from iceberg_hms.errors import MissingFile, NoSuchView, NotFound, ResourceExhausted, proved
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
     CommitTable,
-    CreateView,
-    RegisterView,
-    RenameView,
+    Fields,
     check_identifier,
-    single_level_view,
+    missing_namespace_is,
+    renamed,
+    single_level,
     single_namespace,
 )
 from iceberg_hms.rest.responses import counted_response, no_content, table_response
@@ -46,19 +44,19 @@ def list_views(request: RestRequest) -> Response:
 def create_view(request: RestRequest) -> Response:
     """POST views: create a view."""
     namespace = single_namespace(request.parameters["namespace"])
-    body = CreateView.parse(request.body)
-    identifier = (namespace, body.name)
+    fields = Fields.parse(request.body)
+    identifier = (namespace, fields.text("name"))
+    schema, version = fields.object("schema"), fields.object("view-version")
+    location, properties = fields.optional_text("location"), fields.string_map("properties")
     request.require(Action.CREATE_VIEW, *identifier)
-    request.require_protected(protected.changed(body.properties, {}), *identifier)
-    created = request.catalog.views.create(
-        identifier, body.schema, body.version, body.location, body.properties, client=request.client
-    )
-    return _served(request, created)
+    request.require_protected(protected.changed(properties, {}), *identifier)
+    views, client = request.catalog.views, request.client
+    return _served(request, views.create(identifier, schema, version, location, properties, client=client))
 
 
 def load_view(request: RestRequest) -> Response:
     """GET a view: its metadata."""
-    with _missing_namespace_is_missing_view(view := named_view(request)):
+    with missing_namespace_is(NoSuchView, view := named_view(request)):
         try:
             return _served(request, request.catalog.views.load(view))
         except MissingFile as error:
@@ -68,7 +66,7 @@ def load_view(request: RestRequest) -> Response:
 
 def view_exists(request: RestRequest) -> Response:
     """HEAD a view: 204 or 404."""
-    with _missing_namespace_is_missing_view(view := named_view(request)):
+    with missing_namespace_is(NoSuchView, view := named_view(request)):
         if not request.catalog.views.exists(view):
             raise NoSuchView(".".join(view))
     return no_content()
@@ -94,18 +92,18 @@ def commit_view(request: RestRequest) -> Response:
 
 def drop_view(request: RestRequest) -> Response:
     """DELETE a view; its files stay."""
-    with _missing_namespace_is_missing_view(view := named_view(request)):
+    with missing_namespace_is(NoSuchView, view := named_view(request)):
         request.catalog.views.drop(view, wait_seconds=request.seconds_left)
     return no_content()
 
 
 def rename_view(request: RestRequest) -> Response:
     """POST rename: rename a view, also into another namespace."""
-    body = RenameView.parse(request.body)
-    request.entry.details["to"] = list(body.destination)
-    for name in (body.destination, body.source):
+    source, destination = renamed(request.body, NoSuchView)
+    request.entry.details["to"] = list(destination)
+    for name in (destination, source):
         request.require(Action.RENAME_VIEW, *name)
-    request.catalog.views.rename(body.source, body.destination, wait_seconds=request.seconds_left)
+    request.catalog.views.rename(source, destination, wait_seconds=request.seconds_left)
     return no_content()
 
 
@@ -113,9 +111,9 @@ def register_view(request: RestRequest) -> Response:
     """POST register-view: make a view of an existing metadata file. It may be a file of any view, so its caller must be
     allowed to read all views."""
     namespace = single_namespace(request.parameters["namespace"])
-    body = RegisterView.parse(request.body)
-    identifier = (namespace, body.name)
-    request.entry.details["file"] = body.metadata_location
+    fields = Fields.parse(request.body)
+    identifier, file = (namespace, fields.text("name")), fields.text("metadata-location")
+    request.entry.details["file"] = file
     request.require(Action.READ_ANY_FILE, EVERYWHERE)
     request.require(Action.REGISTER_VIEW, *identifier)
 
@@ -125,7 +123,7 @@ def register_view(request: RestRequest) -> Response:
     try:
         registered = request.catalog.views.register(
             identifier,
-            body.metadata_location,
+            file,
             owner=request.caller.name,
             client=request.client,
             wait_seconds=request.seconds_left,
@@ -139,16 +137,8 @@ def register_view(request: RestRequest) -> Response:
 
 def named_view(request: RestRequest) -> tuple[str, str]:
     """The view that the path names."""
-    return single_level_view(request.parameters["namespace"], request.parameters["view"])
+    return single_level(request.parameters["namespace"], request.parameters["view"], NoSuchView)
 
 
 def _served(request: RestRequest, view: LoadedView) -> Response:
     return table_response(view.metadata.to_bytes(), view.metadata_location, request.context.memory)
-
-
-@contextmanager
-def _missing_namespace_is_missing_view(view: tuple[str, str]) -> Iterator[None]:
-    try:
-        yield
-    except NoSuchNamespace as error:
-        raise NoSuchView(".".join(view)) from error

@@ -18,7 +18,9 @@ def test_creating_a_namespace_twice_is_409(web: Web) -> None:
     assert error_of(response) == (409, "AlreadyExistsException", "Namespace already exists: nyc")
 
 
-@pytest.mark.parametrize("body", [{}, {"namespace": []}, {"namespace": ["a", "b"]}, {"namespace": "a"}])
+@pytest.mark.parametrize(
+    "body", [{}, {"namespace": []}, {"namespace": ["a", "b"]}, {"namespace": "a"}, {"namespace": [1]}]
+)
 def test_a_namespace_must_have_exactly_one_level(web: Web, catalog: ScriptedCatalog, body: object) -> None:
     assert error_of(web("POST", "/v1/namespaces", body))[:2] == (400, "BadRequestException")
     assert catalog.calls == []
@@ -69,7 +71,7 @@ def test_a_namespace_is_described_and_known(web: Web, catalog: ScriptedCatalog) 
 
 def test_properties_are_set_and_removed(web: Web, catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("nyc", {"a": "1", "b": "2", "location": "file:/nyc"})
-    body = {"updates": {"c": "3"}, "removals": ["a", "x"]}
+    body = {"updates": {"c": "3"}, "removals": ["a", "x", "a"]}
     response = web("POST", "/v1/namespaces/nyc/properties", body)
     assert response.json() == {"updated": ["c"], "removed": ["a"], "missing": ["x"]}
     assert catalog.load_namespace("nyc") == {"b": "2", "c": "3", "location": "file:/nyc"}

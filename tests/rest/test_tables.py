@@ -54,6 +54,26 @@ def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: 
     assert metadata["sort-orders"][-1]["fields"][0]["source-id"] == 2
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", 5),
+        ("schema", "struct"),
+        ("partition-spec", []),
+        ("write-order", []),
+        ("location", 1),
+        ("properties", {"a": 1}),
+        ("stage-create", "yes"),
+    ],
+)
+def test_a_wrong_field_of_a_new_table_is_named(web: Web, catalog: ScriptedCatalog, field: str, value: object) -> None:
+    response = web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": SCHEMA, field: value})
+    status, kind, message = error_of(response)
+    assert (status, kind) == (400, "BadRequestException")
+    assert message.startswith(f"Field {field} must")
+    assert catalog.calls == []
+
+
 def test_a_staged_table_is_not_created(web: Web, catalog: ScriptedCatalog) -> None:
     body = {"name": "t", "schema": SCHEMA, "stage-create": True}
     staged = web("POST", "/v1/namespaces/default/tables", body)
