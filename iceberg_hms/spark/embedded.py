@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from iceberg_hms.rest.access.tokens import new_token
 from iceberg_hms.rest.settings import RestSettings, load
@@ -21,19 +21,8 @@ from iceberg_hms.rest.settings import RestSettings, load
 logger = logging.getLogger(__name__)
 
 
-class Running(Protocol):
-    """A started server, as this module needs it."""
-
-    @property
-    def uri(self) -> str: ...
-
-    def stop(self) -> None:
-        """End it. Calling it twice is harmless."""
-        ...
-
-
-#: (settings, token) -> a server that listens.
-Start = Callable[[Mapping[str, object], str], Running]
+#: (settings, token) -> the uri of a server that listens, and what ends it; ending it twice is harmless.
+Start = Callable[[Mapping[str, object], str], tuple[str, Callable[[], None]]]
 
 
 @dataclass(slots=True)
@@ -42,12 +31,9 @@ class Embedded:
 
     key: frozenset[tuple[str, object]]
     token: str = field(repr=False)
-    running: Running
+    uri: str
+    stop: Callable[[], None]
     users: int = 0
-
-    @property
-    def uri(self) -> str:
-        return self.running.uri
 
 
 class _Servers:
@@ -81,7 +67,7 @@ class Embedding:
             server = servers.by_key.get(key)
             if server is None:
                 token = new_token()
-                server = Embedded(key, token, self._start(settings, token))
+                server = Embedded(key, token, *self._start(settings, token))
                 servers.by_key[key] = server
                 logger.info("embedded server listens at %s", server.uri)
             server.users += 1
@@ -110,20 +96,9 @@ class Embedding:
 
 def _stop(server: Embedded) -> None:
     try:
-        server.running.stop()
+        server.stop()
     except Exception:
         logger.exception("the embedded server at %s did not stop cleanly", server.uri)
-
-
-@dataclass(frozen=True, slots=True)
-class _CatalogServer:
-    """A REST server together with the catalog that it serves."""
-
-    uri: str
-    close: Callable[[], None]
-
-    def stop(self) -> None:
-        self.close()
 
 
 def without_tls(settings: RestSettings) -> RestSettings:
@@ -132,7 +107,7 @@ def without_tls(settings: RestSettings) -> RestSettings:
     return dataclasses.replace(settings, rest_ssl_certfile="", rest_ssl_keyfile="", rest_ssl_ca_certs="")
 
 
-def start_server(settings: Mapping[str, object], token: str) -> Running:
+def start_server(settings: Mapping[str, object], token: str) -> tuple[str, Callable[[], None]]:
     """A catalog with these settings behind a REST server on a free port of 127.0.0.1.
 
     Raises MetastoreUnavailable at once when no metastore answers, rather than at the first query.
@@ -153,11 +128,11 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
         catalog.close()
         raise
 
-    def close() -> None:
+    def stop() -> None:
         server.stop()
         catalog.close()
 
-    return _CatalogServer(uri, close)
+    return uri, stop
 
 
 #: The servers of this process.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -249,7 +250,7 @@ def _start_java(options: Mapping[str, object], user: UserSettings, packages: obj
             if PACKAGES in user.arguments.settings:
                 arguments = user.arguments.with_packages(str(packages))
         try:
-            gateway = _Launch(conf, arguments).wait()
+            gateway = _launched(conf, arguments)
         except (PySparkRuntimeError, OSError) as error:
             raise EngineError(
                 "Spark's Java process could not be started",
@@ -259,68 +260,48 @@ def _start_java(options: Mapping[str, object], user: UserSettings, packages: obj
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
-class _Launch:
-    """PySpark's `launch_gateway` on a thread of its own, where Ctrl-C does not break into it.
+def _launched(conf: SparkConf, arguments: str | None) -> Any:
+    """The gateway of PySpark's `launch_gateway`, called on a thread of its own, where Ctrl-C does not break into it.
+    Raises what launching raised.
 
     arguments: of spark-submit, in place of those in the environment; None for those.
 
     An interrupt would make it remove the folder in which the JVM announces itself, and the JVM would hang for ever as
     an orphan. On its own thread the launch completes; then the JVM finds that its input is closed, and ends.
     """
+    launched: Future[Any] = Future()
 
-    def __init__(self, conf: SparkConf, arguments: str | None) -> None:
-        self._conf = conf
-        self._arguments = arguments
-        self._done = threading.Event()
-        self._lock = threading.Lock()
-        self._wanted = True
-        self._gateway: Any = None
-        self._error: BaseException | None = None
-
-    def wait(self) -> Any:
-        """The gateway. Raises what launching raised; after an interrupt the JVM ends as soon as it is up."""
-        threading.Thread(target=self._run, name="spark-launch", daemon=True).start()
+    def launch() -> None:
         try:
-            self._done.wait()
-        except BaseException:
-            with self._lock:
-                self._wanted = False
-            self._discard()
-            raise
-        if self._error is not None:
-            raise self._error
-        return self._gateway
-
-    def _run(self) -> None:
-        try:
-            with self._environment():
-                gateway = launch_gateway(self._conf)  # type: ignore[no-untyped-call]
+            with _submit_arguments(arguments):
+                gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+            launched.set_result(gateway)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the caller waits
-            self._error = error
-        else:
-            with self._lock:
-                self._gateway = gateway
-                wanted = self._wanted
-            if not wanted:
-                self._discard()
-        self._done.set()
+            launched.set_exception(error)
 
-    @contextmanager
-    def _environment(self) -> Iterator[None]:
-        """PySpark takes spark-submit's arguments from the environment, and gives them precedence."""
-        if self._arguments is None:
-            yield
-            return
-        given = os.environ[SUBMIT_ARGS]
-        os.environ[SUBMIT_ARGS] = self._arguments
-        try:
-            yield
-        finally:
-            os.environ[SUBMIT_ARGS] = given
+    try:
+        threading.Thread(target=launch, name="spark-launch", daemon=True).start()
+        return launched.result()
+    except BaseException:
+        launched.add_done_callback(_discard)
+        raise
 
-    def _discard(self) -> None:
-        with self._lock:
-            gateway, self._gateway = self._gateway, None
-        if gateway is not None:
-            # The JVM ends when its input does.
-            gateway.proc.stdin.close()
+
+def _discard(launched: Future[Any]) -> None:
+    if launched.exception() is None:
+        # The JVM ends when its input does.
+        launched.result().proc.stdin.close()
+
+
+@contextmanager
+def _submit_arguments(arguments: str | None) -> Iterator[None]:
+    """PySpark takes spark-submit's arguments from the environment, and gives them precedence."""
+    if arguments is None:
+        yield
+        return
+    given = os.environ[SUBMIT_ARGS]
+    os.environ[SUBMIT_ARGS] = arguments
+    try:
+        yield
+    finally:
+        os.environ[SUBMIT_ARGS] = given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -32,12 +32,12 @@ class Fakes:
     def __init__(self) -> None:
         self.started: list[FakeServer] = []
 
-    def __call__(self, settings: Mapping[str, object], token: str) -> FakeServer:
+    def __call__(self, settings: Mapping[str, object], token: str) -> tuple[str, Callable[[], None]]:
         if settings.get("metastore_uri") == "thrift://nobody:1":
             raise MetastoreUnavailable("no server answers")
         server = FakeServer(len(self.started) + 1, token)
         self.started.append(server)
-        return server
+        return server.uri, server.stop
 
 
 A = {"metastore_uri": "thrift://a:1", "warehouse": "file:/wh"}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,10 +191,11 @@ def test_a_metastore_that_is_not_there_raises_before_a_jvm_starts(launches: list
 
 
 class FakeServer:
-    uri = "http://127.0.0.1:1"
-
     def __init__(self) -> None:
         self.stops = 0
+
+    def start(self, settings: Mapping[str, object], token: str) -> tuple[str, Callable[[], None]]:
+        return "http://127.0.0.1:1", self.stop
 
     def stop(self) -> None:
         self.stops += 1
@@ -199,7 +203,7 @@ class FakeServer:
 
 def test_a_session_that_cannot_be_made_ends_its_server() -> None:
     server = FakeServer()
-    made = SessionBuilder({}, Target("thrift://h:1", "/wh"), Embedding(lambda settings, token: server))
+    made = SessionBuilder({}, Target("thrift://h:1", "/wh"), Embedding(server.start))
     with pytest.raises(EngineError, match="Java process could not be started"):
         made.getOrCreate()
     assert server.stops == 1
@@ -208,7 +212,7 @@ def test_a_session_that_cannot_be_made_ends_its_server() -> None:
 def test_contradictory_options_are_refused_and_the_builder_keeps_its_own() -> None:
     server = FakeServer()
     options = {"spark.sql.catalogImplementation": "in-memory"}
-    made = SessionBuilder(options, Target("thrift://h:1", "/wh"), Embedding(lambda settings, token: server))
+    made = SessionBuilder(options, Target("thrift://h:1", "/wh"), Embedding(server.start))
     for stops in (1, 2):
         with pytest.raises(ConfigError, match=r"spark\.sql\.catalogImplementation"):
             made.getOrCreate()
@@ -223,6 +227,23 @@ def launch(launches: list[dict[str, str]], made: SessionBuilder) -> dict[str, st
 
 
 RUNNING: dict[str, Any] = {"server_uri": "http://127.0.0.1:1", "metastore_uri": "thrift://h:1"}
+
+
+def test_an_interrupted_launch_ends_with_the_end_of_the_jvms_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = threading.Event()
+
+    def interrupted(conf: SparkConf) -> Any:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        assert returned.wait(10)
+        return SimpleNamespace(proc=SimpleNamespace(stdin=SimpleNamespace(close=closed.set)))
+
+    returned = threading.Event()
+    monkeypatch.setattr(session, "launch_gateway", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        configure(builder(), **RUNNING).getOrCreate()
+    assert not closed.is_set()
+    returned.set()
+    assert closed.wait(10)
 
 
 def test_the_jvm_starts_with_our_package_and_no_other_setting_of_ours(launches: list[dict[str, str]]) -> None:
