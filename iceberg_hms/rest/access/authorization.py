@@ -6,9 +6,9 @@ table of the path. Handlers ask it again, by `RestRequest.require`, for names th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from iceberg_hms.coordinator.locations.placement import EVERYWHERE as EVERYWHERE
 from iceberg_hms.errors import ScopeMissing
@@ -28,62 +28,41 @@ class RunOnThread(Protocol):
 
 
 class Action(StrEnum):
-    """What a request does to its target."""
+    """What a request does to its target. level: that its caller needs."""
 
-    GET_CONFIG = "get-config"
-    LIST_NAMESPACES = "list-namespaces"
-    LOAD_NAMESPACE = "load-namespace"
-    CREATE_NAMESPACE = "create-namespace"
-    UPDATE_NAMESPACE = "update-namespace"
-    DROP_NAMESPACE = "drop-namespace"
-    LIST_TABLES = "list-tables"
-    LOAD_TABLE = "load-table"
-    REPORT_METRICS = "report-metrics"
-    STAGE_TABLE = "stage-table"
-    CREATE_TABLE = "create-table"
-    COMMIT = "commit"
-    DROP_TABLE = "drop-table"
-    RENAME_TABLE = "rename-table"
-    REGISTER_TABLE = "register-table"
-    LIST_VIEWS = "list-views"
-    LOAD_VIEW = "load-view"
-    CREATE_VIEW = "create-view"
-    COMMIT_VIEW = "commit-view"
-    DROP_VIEW = "drop-view"
-    RENAME_VIEW = "rename-view"
-    REGISTER_VIEW = "register-view"
+    level: Level
+
+    def __new__(cls, name: str, level: Level) -> Self:
+        action = str.__new__(cls, name)
+        action._value_ = name
+        action.level = level
+        return action
+
+    GET_CONFIG = ("get-config", Level.READ)
+    LIST_NAMESPACES = ("list-namespaces", Level.READ)
+    LOAD_NAMESPACE = ("load-namespace", Level.READ)
+    CREATE_NAMESPACE = ("create-namespace", Level.ADMIN)
+    UPDATE_NAMESPACE = ("update-namespace", Level.WRITE)
+    DROP_NAMESPACE = ("drop-namespace", Level.ADMIN)
+    LIST_TABLES = ("list-tables", Level.READ)
+    LOAD_TABLE = ("load-table", Level.READ)
+    REPORT_METRICS = ("report-metrics", Level.READ)
+    STAGE_TABLE = ("stage-table", Level.WRITE)
+    CREATE_TABLE = ("create-table", Level.WRITE)
+    COMMIT = ("commit", Level.WRITE)
+    DROP_TABLE = ("drop-table", Level.WRITE)
+    RENAME_TABLE = ("rename-table", Level.WRITE)
+    REGISTER_TABLE = ("register-table", Level.WRITE)
+    LIST_VIEWS = ("list-views", Level.READ)
+    LOAD_VIEW = ("load-view", Level.READ)
+    CREATE_VIEW = ("create-view", Level.WRITE)
+    COMMIT_VIEW = ("commit-view", Level.WRITE)
+    DROP_VIEW = ("drop-view", Level.WRITE)
+    RENAME_VIEW = ("rename-view", Level.WRITE)
+    REGISTER_VIEW = ("register-view", Level.WRITE)
     #: To read a metadata file by its location: it may be that of any table or view.
-    READ_ANY_FILE = "read-any-file"
-    SET_PROTECTED_PROPERTY = "set-protected-property"
-
-
-#: The level that each action needs.
-LEVELS: Final[Mapping[Action, Level]] = {
-    Action.GET_CONFIG: Level.READ,
-    Action.LIST_NAMESPACES: Level.READ,
-    Action.LOAD_NAMESPACE: Level.READ,
-    Action.CREATE_NAMESPACE: Level.ADMIN,
-    Action.UPDATE_NAMESPACE: Level.WRITE,
-    Action.DROP_NAMESPACE: Level.ADMIN,
-    Action.LIST_TABLES: Level.READ,
-    Action.LOAD_TABLE: Level.READ,
-    Action.REPORT_METRICS: Level.READ,
-    Action.STAGE_TABLE: Level.WRITE,
-    Action.CREATE_TABLE: Level.WRITE,
-    Action.COMMIT: Level.WRITE,
-    Action.DROP_TABLE: Level.WRITE,
-    Action.RENAME_TABLE: Level.WRITE,
-    Action.REGISTER_TABLE: Level.WRITE,
-    Action.LIST_VIEWS: Level.READ,
-    Action.LOAD_VIEW: Level.READ,
-    Action.CREATE_VIEW: Level.WRITE,
-    Action.COMMIT_VIEW: Level.WRITE,
-    Action.DROP_VIEW: Level.WRITE,
-    Action.RENAME_VIEW: Level.WRITE,
-    Action.REGISTER_VIEW: Level.WRITE,
-    Action.READ_ANY_FILE: Level.READ,
-    Action.SET_PROTECTED_PROPERTY: Level.ADMIN,
-}
+    READ_ANY_FILE = ("read-any-file", Level.READ)
+    SET_PROTECTED_PROPERTY = ("set-protected-property", Level.ADMIN)
 
 
 class AccessTarget(NamedTuple):
@@ -126,7 +105,7 @@ class ByScopes:
         """As the port says."""
         if target.namespace is None:
             return caller.may_enter(target.warehouse)
-        return caller.may(LEVELS[action], scope_name(target.namespace), target.warehouse)
+        return caller.may(action.level, scope_name(target.namespace), target.warehouse)
 
 
 def scope_name(namespace: str) -> str:
@@ -142,4 +121,4 @@ def require(access: Access, caller: Caller, action: Action, target: AccessTarget
     name = scope_name(target.namespace or EVERYWHERE)[:_SHOWN]
     if target.warehouse != DEFAULT_WAREHOUSE:
         name = f"{target.warehouse}/{name}"
-    raise ScopeMissing(caller.name, f"{LEVELS[action]}[{name}]", action)
+    raise ScopeMissing(caller.name, f"{action.level}[{name}]", action)

@@ -6,7 +6,6 @@ from iceberg_hms.errors import ScopeMissing
 from iceberg_hms.rest.access.authorization import (
     CATALOG,
     EVERYWHERE,
-    LEVELS,
     AccessTarget,
     Action,
     ByScopes,
@@ -17,10 +16,6 @@ from iceberg_hms.rest.access.scopes import Caller, parse_scopes
 from iceberg_hms.rest.access.tokens import Everyone
 
 ACCESS = Everyone()
-
-
-def test_every_action_needs_a_level() -> None:
-    assert LEVELS.keys() == set(Action)
 
 
 def test_the_error_names_the_caller_the_scope_and_the_action() -> None:
