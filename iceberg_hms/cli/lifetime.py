@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
 from iceberg_hms.errors import ConfigError, EngineError
@@ -69,9 +69,7 @@ class Lifetime:
             threading.Thread(target=self._watch_stdin, name="stdin", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in zip((*_SIGNALS, _RESTART), self._before, strict=False):
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup_before)

@@ -15,7 +15,6 @@ import subprocess
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tenacity import Retrying, retry_if_exception_type, wait_fixed
@@ -299,7 +298,5 @@ class JavaGateway:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -94,7 +93,5 @@ class LocalServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

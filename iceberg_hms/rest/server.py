@@ -15,7 +15,6 @@ import resource
 import socket
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Final, cast
 
 import uvicorn
@@ -209,9 +208,7 @@ class RestServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _listen(self) -> socket.socket:

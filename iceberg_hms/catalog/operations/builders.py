@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -67,9 +66,7 @@ class Builder(Generic[Draft, Result]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None and not self._ended:
             self.commit()
         self._caller_knows = error is not None
