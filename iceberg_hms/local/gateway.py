@@ -38,9 +38,10 @@ _MAX_CAUSES = 20
 #: it compiles nothing, links no method handle, and so cannot deserialize a task.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
 
-_LOG4J = """\
+#: log4j's configuration: what is written goes to standard error.
+LOG4J = """\
 rootLogger.level = warn
-rootLogger.appenderRef.file.ref = console
+rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
@@ -71,17 +72,21 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
+def package_folder(package: str, name: str) -> Path | None:
+    """A folder of an installed package, which is not imported; None if there is none."""
+    spec = importlib.util.find_spec(package)
+    places = (spec.submodule_search_locations or ()) if spec is not None else ()
+    return next((folder for place in places if (folder := Path(place) / name).is_dir()), None)
+
+
 def spark_jars() -> Path:
     """The folder of jars in the installed pyspark package. Raises EngineError if pyspark is not installed."""
-    spec = importlib.util.find_spec("pyspark")
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for place in places:
-        jars = Path(place) / "jars"
-        if jars.is_dir():
-            return jars
-    raise EngineError(
-        "The pyspark package, whose jars are needed, is not installed", next_step="pip install 'iceberg-hms[spark]'"
-    )
+    jars = package_folder("pyspark", "jars")
+    if jars is None:
+        raise EngineError(
+            "The pyspark package, whose jars are needed, is not installed", next_step="pip install 'iceberg-hms[spark]'"
+        )
+    return jars
 
 
 def class_path(entries: Sequence[str | os.PathLike[str]] = ()) -> str:
@@ -160,7 +165,7 @@ class JavaGateway:
         self.log = directory / f"{name}.log"
         classes_of_jvm = class_path(classes)
         log4j = directory / f"{name}-log4j2.properties"
-        log4j.write_text(_LOG4J, encoding="utf-8")
+        log4j.write_text(LOG4J, encoding="utf-8")
         command = [
             find_java(),
             f"-Xmx{heap_mb}m",

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from iceberg_hms.cli import common
-from iceberg_hms.cli.demo.stage import DemoFolder, Stage
+from iceberg_hms.cli.demo.stage import Stage, demo_folder
 from iceberg_hms.cli.logs import RECORD, LineFormatter
 
 _FOLDER: Final = Path("build") / "demo"
@@ -30,7 +30,7 @@ def demo(context: typer.Context, directory: Folder = _FOLDER) -> None:
     common.require_extra("spark", "pyspark")
     common.require_extra("server", "uvicorn", "starlette")
     environment = common.environment(context)
-    with environment.lifetime(False), DemoFolder(directory) as folder:
+    with environment.lifetime(False), demo_folder(directory) as folder:
         if not environment.debug:
             _log_to(folder.logs / "demo.log")
         (environment.play_scenes or play_scenes)(Stage(folder))

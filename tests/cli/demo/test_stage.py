@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.cli.demo.stage import MARKER, DemoFolder, Stage, console
+from iceberg_hms.cli.demo.stage import MARKER, DemoFolder, Stage, console, demo_folder
 from iceberg_hms.errors import ConfigError, EngineError
 from tests.cli.demo.stages import printed, stage, statements
 
 
 def test_it_is_made_with_a_space_in_its_path(tmp_path: Path) -> None:
-    with DemoFolder(tmp_path / "a b" / "demo") as folder:
+    with demo_folder(tmp_path / "a b" / "demo") as folder:
         assert folder.logs.is_dir()
         assert folder.warehouse.parent == folder.path == tmp_path / "a b" / "demo"
 
 
 def test_a_second_run_finds_nothing_of_the_first(tmp_path: Path) -> None:
-    with DemoFolder(tmp_path) as folder:
+    with demo_folder(tmp_path) as folder:
         (folder.path / "metastore").mkdir()
         (folder.path / "metastore" / "db").write_text("x")
         (folder.path / "file").write_text("x")
-    with DemoFolder(tmp_path):
+    with demo_folder(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {MARKER, "logs"}
 
 
@@ -31,33 +31,33 @@ def test_a_link_in_it_is_removed_and_what_it_points_at_stays(tmp_path: Path) -> 
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("x")
-    with DemoFolder(tmp_path / "demo") as folder:
+    with demo_folder(tmp_path / "demo") as folder:
         (folder.path / "link").symlink_to(precious, target_is_directory=True)
-    with DemoFolder(tmp_path / "demo") as folder:
+    with demo_folder(tmp_path / "demo") as folder:
         assert not (folder.path / "link").exists()
     assert (precious / "data").read_text() == "x"
 
 
 def test_a_folder_with_other_data_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
-    with pytest.raises(ConfigError, match="is not empty"), DemoFolder(tmp_path):
+    with pytest.raises(ConfigError, match="is not empty"), demo_folder(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_two_at_once_are_refused_and_one_after_the_other_is_not(tmp_path: Path) -> None:
-    with DemoFolder(tmp_path) as first:
+    with demo_folder(tmp_path) as first:
         (first.path / "warehouse").mkdir()
-        with pytest.raises(ConfigError, match="Another demo runs"), DemoFolder(tmp_path):
+        with pytest.raises(ConfigError, match="Another demo runs"), demo_folder(tmp_path):
             pass
         assert (first.path / "warehouse").is_dir()
-    with DemoFolder(tmp_path):
+    with demo_folder(tmp_path):
         pass
 
 
 def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(EngineError, match="Cannot create the folder"), DemoFolder(tmp_path / "file" / "demo"):
+    with pytest.raises(EngineError, match="Cannot create the folder"), demo_folder(tmp_path / "file" / "demo"):
         pass
 
 
