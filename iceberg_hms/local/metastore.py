@@ -76,10 +76,7 @@ class LocalMetastore(LocalServer):
         """`thrift://127.0.0.1:<port>`."""
         return f"thrift://127.0.0.1:{self.port}"
 
-    @property
-    def address(self) -> str:
-        """The uri."""
-        return self.uri
+    address = uri
 
     def _launch(self) -> JavaGateway:
         options = [f"-Dderby.stream.error.file={self._directory}/derby.log"]

@@ -36,10 +36,7 @@ class LocalZooKeeper(LocalServer):
         """The connect string: `127.0.0.1:<port>`."""
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def address(self) -> str:
-        """The connect string."""
-        return self.hosts
+    address = hosts
 
     def _launch(self) -> JavaGateway:
         return JavaGateway(self._directory, self.log_name, heap_mb=_HEAP_MB, clock=self._clock)

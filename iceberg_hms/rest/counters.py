@@ -49,21 +49,16 @@ class Counters:
         self._lock = threading.Lock()
         self._tables_max = tables
         self._tables: set[tuple[str, str]] = set()
-        self._table_commits: Counter[tuple[str, str, str]] = Counter()
-        self._operations: Counter[tuple[str, str, str]] = Counter()
+        #: By the name of the metric, then by the values of its labels.
+        self._labelled: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in _LABELLED}
         # Keys end with the warehouse. Each request is in one bucket, the first that has room for it.
-        self._requests: Counter[tuple[str, str, int, str]] = Counter()
         self._buckets: Counter[tuple[str, str, float, str]] = Counter()
         self._seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
-        self._commits: Counter[tuple[str, str]] = Counter()
-        self._conflicts: Counter[tuple[str, str]] = Counter()
         self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
         self._counted: dict[str, int] = dict.fromkeys(_WARNINGS, 0)
-        self._reports: Counter[str] = Counter()
         self._in_flight = 0
         self._connections = 0
-        self._closed: Counter[str] = Counter()
 
     def begin(self) -> None:
         """A request arrived."""
@@ -76,7 +71,7 @@ class Counters:
         method = method if method in _METHODS else "OTHER"
         with self._lock:
             self._in_flight -= 1
-            self._requests[method, route, status, warehouse] += 1
+            self._labelled["rest_requests_total"][method, route, str(status), warehouse] += 1
             self._seconds[method, route, warehouse] += seconds
             if seconds <= BUCKETS[-1]:
                 self._buckets[method, route, BUCKETS[bisect_left(BUCKETS, seconds)], warehouse] += 1
@@ -85,9 +80,10 @@ class Counters:
         """The server responded to a commit of table updates with this status."""
         outcome = _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
-            self._commits[outcome, warehouse] += 1
+            self._labelled["rest_commits_total"][outcome, warehouse] += 1
             if self._tables_max:
-                self._table_commits[self._table_label(table, status, warehouse), outcome, warehouse] += 1
+                label = self._table_label(table, status, warehouse)
+                self._labelled["rest_table_commits_total"][label, outcome, warehouse] += 1
 
     def _table_label(self, table: str, status: int, warehouse: str) -> str:
         # The metastore folds case. Only a commit proves that there is such a table: clients choose what they name.
@@ -102,7 +98,7 @@ class Counters:
         """The server responded to a change that is no commit, such as a registration, with this status."""
         outcome = "done" if status < 400 else _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
-            self._operations[action, outcome, warehouse] += 1
+            self._labelled["rest_operations_total"][action, outcome, warehouse] += 1
 
     def committed(self, report: CommitReport) -> None:
         """Count what a successful commit took."""
@@ -120,7 +116,7 @@ class Counters:
     def conflict(self, error: Exception, warehouse: str = DEFAULT_WAREHOUSE) -> None:
         """The server responded with 409 to a commit, for this reason."""
         with self._lock:
-            self._conflicts[cause_of(error), warehouse] += 1
+            self._labelled["rest_commit_conflicts_total"][cause_of(error), warehouse] += 1
 
     def count_event(self, event: Mapping[str, Any]) -> None:
         """Count an event of the catalog."""
@@ -136,7 +132,7 @@ class Counters:
         if event["event"] == "metrics-report":
             sent = event["report"].type
             with self._lock:
-                self._reports[sent if sent in _REPORTS else "other"] += 1
+                self._labelled["rest_metrics_reports_total"][(sent if sent in _REPORTS else "other",)] += 1
 
     def connections(self, count: int) -> None:
         """So many connections are open now."""
@@ -146,7 +142,7 @@ class Counters:
     def connection_closed(self, reason: str) -> None:
         """The server closed or refused a connection. reason: one of few."""
         with self._lock:
-            self._closed[reason] += 1
+            self._labelled["rest_connections_closed_total"][(reason,)] += 1
 
     def render(self) -> str:
         """All metrics as text."""
@@ -154,56 +150,40 @@ class Counters:
             return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        yield from samples_head("rest_requests_in_flight", "gauge", "Requests without a response so far.")
-        yield f"{_PREFIX}rest_requests_in_flight {self._in_flight}"
-        yield from samples_head("rest_connections", "gauge", "Open connections.")
-        yield f"{_PREFIX}rest_connections {self._connections}"
-        yield from samples_head(
-            "rest_connections_closed_total", "counter", "Connections that the server closed or refused."
-        )
-        for reason, count in sorted(self._closed.items()):
-            yield sample("rest_connections_closed_total", {"reason": reason}, count)
-        yield from samples_head("rest_requests_total", "counter", "Requests with a response.")
-        for (method, route, status, warehouse), count in sorted(self._requests.items()):
-            labels = {"method": method, "route": route, "status": str(status)}
-            yield sample("rest_requests_total", labels | of_warehouse(warehouse), count)
+        yield from single("rest_requests_in_flight", "gauge", "Requests without a response so far.", self._in_flight)
+        yield from single("rest_connections", "gauge", "Open connections.", self._connections)
+        yield from self._labelled_lines("rest_connections_closed_total", "rest_requests_total")
         yield from samples_head("rest_request_seconds", "histogram", "Time from request to response.")
         counts: Counter[tuple[str, str, str]] = Counter()
-        for (method, route, _, warehouse), count in self._requests.items():
+        for (method, route, _, warehouse), count in self._labelled["rest_requests_total"].items():
             counts[method, route, warehouse] += count
         for key, seconds in sorted(self._seconds.items()):
             yield from self._histogram(key, seconds, counts[key])
-        yield from samples_head("rest_commits_total", "counter", "Commits by outcome.")
-        for (outcome, warehouse), count in sorted(self._commits.items()):
-            yield sample("rest_commits_total", {"outcome": outcome} | of_warehouse(warehouse), count)
-        yield from samples_head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
-        for (cause, warehouse), count in sorted(self._conflicts.items()):
-            yield sample("rest_commit_conflicts_total", {"cause": cause} | of_warehouse(warehouse), count)
+        yield from self._labelled_lines("rest_commits_total", "rest_commit_conflicts_total")
         if self._tables_max:
-            yield from samples_head("rest_table_commits_total", "counter", "Commits by table and outcome.")
-        for (table, outcome, warehouse), count in sorted(self._table_commits.items()):
-            labels = {"table": table, "outcome": outcome} | of_warehouse(warehouse)
-            yield sample("rest_table_commits_total", labels, count)
-        yield from samples_head("rest_operations_total", "counter", "Changes that are no commits, by outcome.")
-        for (action, outcome, warehouse), count in sorted(self._operations.items()):
-            labels = {"operation": action, "outcome": outcome} | of_warehouse(warehouse)
-            yield sample("rest_operations_total", labels, count)
-        yield from samples_head("rest_metrics_reports_total", "counter", "Metrics reports of clients, by type.")
-        for sent, count in sorted(self._reports.items()):
-            yield sample("rest_metrics_reports_total", {"type": sent}, count)
+            yield from self._labelled_lines("rest_table_commits_total")
+        yield from self._labelled_lines("rest_operations_total", "rest_metrics_reports_total")
         yield from samples_head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
         for bound in GROUP_SIZES:
             within = sum(count for size, count in self._groups.items() if size <= bound)
             yield sample("rest_commit_group_size_bucket", {"le": str(bound)}, within)
         yield sample("rest_commit_group_size_bucket", {"le": "+Inf"}, self._groups.total())
-        yield f"{_PREFIX}rest_commit_group_size_sum {sum(size * count for size, count in self._groups.items())}"
-        yield f"{_PREFIX}rest_commit_group_size_count {self._groups.total()}"
+        commits = sum(size * count for size, count in self._groups.items())
+        yield sample("rest_commit_group_size_sum", {}, commits)
+        yield sample("rest_commit_group_size_count", {}, self._groups.total())
         for name, doc in _WORK.items():
-            yield from samples_head(f"rest_commit_{name}_total", "counter", doc)
-            yield f"{_PREFIX}rest_commit_{name}_total {self._work[name]}"
+            yield from single(f"rest_commit_{name}_total", "counter", doc, self._work[name])
         for name, doc in _WARNINGS.items():
-            yield from samples_head(f"rest_{name}_total", "counter", doc)
-            yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
+            yield from single(f"rest_{name}_total", "counter", doc, self._counted[name])
+
+    def _labelled_lines(self, *names: str) -> Iterator[str]:
+        for name in names:
+            doc, labels = _LABELLED[name]
+            yield from samples_head(name, "counter", doc)
+            for values, count in sorted(self._labelled[name].items()):
+                found = dict(zip(labels, values, strict=True))
+                warehouse = found.pop("warehouse", DEFAULT_WAREHOUSE)
+                yield sample(name, found | of_warehouse(warehouse), count)
 
     def _histogram(self, key: tuple[str, str, str], seconds: float, count: int) -> Iterator[str]:
         method, route, warehouse = key
@@ -218,6 +198,16 @@ class Counters:
 
 
 _PREFIX: Final = "iceberg_hms_"
+#: Counters with labels: what they count, and the names of their labels.
+_LABELLED: Final = {
+    "rest_connections_closed_total": ("Connections that the server closed or refused.", ("reason",)),
+    "rest_requests_total": ("Requests with a response.", ("method", "route", "status", "warehouse")),
+    "rest_commits_total": ("Commits by outcome.", ("outcome", "warehouse")),
+    "rest_commit_conflicts_total": ("Commits that got status 409, by cause.", ("cause", "warehouse")),
+    "rest_table_commits_total": ("Commits by table and outcome.", ("table", "outcome", "warehouse")),
+    "rest_operations_total": ("Changes that are no commits, by outcome.", ("operation", "outcome", "warehouse")),
+    "rest_metrics_reports_total": ("Metrics reports of clients, by type.", ("type",)),
+}
 _WORK: Final = {
     "replays": "Replays of successful commits, on a newer base.",
     "lock_wait_seconds": "Time that successful commits waited for locks.",
@@ -248,6 +238,12 @@ def samples_head(name: str, kind: str, doc: str) -> Iterator[str]:
     """What comes before the samples of a metric."""
     yield f"# HELP {_PREFIX}{name} {doc}"
     yield f"# TYPE {_PREFIX}{name} {kind}"
+
+
+def single(name: str, kind: str, doc: str, value: float) -> Iterator[str]:
+    """A metric with one sample."""
+    yield from samples_head(name, kind, doc)
+    yield sample(name, {}, value)
 
 
 def sample(name: str, labels: Mapping[str, str], value: float) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.lock_record import LockRecord
-from iceberg_hms.rest.counters import of_warehouse, sample, samples_head
+from iceberg_hms.rest.counters import of_warehouse, sample, samples_head, single
 from iceberg_hms.rest.dispatch import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -37,10 +37,9 @@ class Gauges:
 
     def _lines(self) -> Iterator[str]:
         server = self._contexts[0]
-        yield from samples_head("rest_memory_bytes", "gauge", "Bytes of the memory budget that requests hold.")
-        yield sample("rest_memory_bytes", {}, server.memory.held())
-        yield from samples_head("rest_memory_max_bytes", "gauge", "The memory budget, rest.memory.max-bytes.")
-        yield sample("rest_memory_max_bytes", {}, server.settings.rest_memory_max_bytes)
+        held, most = server.memory.held(), server.settings.rest_memory_max_bytes
+        yield from single("rest_memory_bytes", "gauge", "Bytes of the memory budget that requests hold.", held)
+        yield from single("rest_memory_max_bytes", "gauge", "The memory budget, rest.memory.max-bytes.", most)
         waiting = [(context.warehouse, context.catalog.services.coordinator.waiting()) for context in self._contexts]
         yield from samples_head("rest_commits_waiting", "gauge", "Commits that wait in the queues of their tables.")
         for warehouse, (count, _) in waiting:
