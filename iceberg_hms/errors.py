@@ -1,48 +1,4 @@
-"""Every error that iceberg-hms raises, in one tree.
-
-    IcebergHmsError
-     +-- ConfigError                 a setting is unknown, malformed or contradicts another
-     +-- InvalidInput                the request cannot succeed, however often the caller sends it
-     |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
-     |    +-- InvalidView            a view that breaks the rules of views
-     +-- LocationNotAllowed          a REST client named a file or folder that it may not name
-     +-- ReadOnly                    this REST server changes nothing
-     +-- NotFound
-     |    +-- NoSuchNamespace
-     |    +-- NoSuchWarehouse
-     |    +-- NoSuchTable
-     |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
-     |    +-- NoSuchView
-     |    |    +-- NotAnIcebergView  the name is taken by a table, a Hive view or another format
-     |    +-- MissingFile            a file that the table needs is missing
-     +-- AlreadyExists               the name is taken
-     |    +-- FileAlreadyExists
-     +-- NamespaceNotEmpty
-     +-- HiveTableKept               a Hive table was not dropped: an Iceberg table may read its files
-     +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
-     |    +-- RequirementFailed       the table moved under the change: names the assumption
-     |    +-- LockNotAcquired        we sent no swap, because waiting for the lock timed out
-     |    +-- CommitConflict         other writers won more often than the limit on replays; or the metastore refused
-     |    |                           another change of the same swap
-     |    +-- InvariantViolated      the staged metadata would have broken the table
-     +-- CommitStateUnknown          the swap may have happened; delete nothing, look again
-     +-- QueueFull                   refused before any work began
-     +-- NotAuthenticated            the server does not know who calls
-     +-- ScopeMissing                it knows, and the caller lacks a scope
-     +-- IssuerUnavailable           it cannot find out, since the issuer of tokens does not answer
-     +-- MetastoreError
-     |    +-- MetastoreUnavailable   no server of the list answers
-     |    |    +-- CompareAndSwapUnproven   this server is not proven to compare and swap
-     |    +-- MetastoreRefused       the metastore answered, with an error of its own
-     |    |    +-- AccessDenied
-     |    +-- LockUnavailable        the lock API is missing or broken on this metastore
-     |    +-- LockLost               the lock is no longer ours
-     +-- StorageError                a file could not be read or written
-     |    +-- ResourceExhausted      this process has no memory or no open file left for it, for the moment
-     |    +-- CorruptFile            it was read, and is not what it should be
-     |         +-- FileBeyondLimit   it is larger than a setting allows, and may be as it should be
-     +-- EngineError                 Java, Spark or a local server could not be started
-     +-- ProvedFailure               mixed into a type above that proves nothing by itself (`proved`)
+"""Every error that iceberg-hms raises, in one tree below IcebergHmsError; `help(iceberg_hms.errors)` draws it.
 
 A type exists only where the caller does something different; the message carries the rest. `next_step` is one sentence
 that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is a matter of the type

@@ -6,7 +6,6 @@ import copy
 import errno
 import inspect
 import pickle
-import re
 import traceback
 import weakref
 
@@ -36,22 +35,6 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.ReadOnly(),
 ]
 EXAMPLES += [kind("what happened") for kind in TYPES if kind not in {type(example) for example in EXAMPLES}]
-
-
-def test_the_tree_is_the_one_that_the_docstring_draws() -> None:
-    drawn: dict[str, str] = {}
-    stack: list[tuple[int, str]] = []
-    for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"( {4}|[ |]+\+-- )([A-Za-z]+)", line)
-        if not found:
-            continue
-        indent = len(found[1])
-        stack = [(depth, name) for depth, name in stack if depth < indent]
-        if stack:
-            assert found[2] not in drawn, "drawn twice"
-            drawn[found[2]] = stack[-1][1]
-        stack.append((indent, found[2]))
-    assert drawn == {kind.__name__: kind.__bases__[0].__name__ for kind in TYPES if kind is not IcebergHmsError}
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
