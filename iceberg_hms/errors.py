@@ -103,11 +103,11 @@ class NotFound(IcebergHmsError):
 class NoSuchNamespace(NotFound):
     """No such database in the metastore."""
 
-    def __init__(
-        self, namespace: str, *, next_step: str = "create it with create_namespace, or list_namespaces()"
-    ) -> None:
+    default_next_step = "create it with create_namespace, or list_namespaces()"
+
+    def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        super().__init__(f"Namespace does not exist: {namespace}", next_step=next_step)
+        super().__init__(f"Namespace does not exist: {namespace}")
 
 
 class NoSuchWarehouse(NotFound):
@@ -115,20 +115,19 @@ class NoSuchWarehouse(NotFound):
     there was such a warehouse."""
 
     proved_failed = False
+    default_next_step = "set the client's `warehouse` to one that it serves"
 
-    def __init__(
-        self, warehouse: str, *, next_step: str = "set the client's `warehouse` to one that it serves"
-    ) -> None:
+    def __init__(self, warehouse: str) -> None:
         self.warehouse = warehouse
-        super().__init__(f"Warehouse does not exist: {warehouse[:128]}", next_step=next_step)
+        super().__init__(f"Warehouse does not exist: {warehouse[:128]}")
 
 
 class NoSuchTable(NotFound):
     """The metastore has no table of this name."""
 
-    def __init__(
-        self, table: object, *, message: str | None = None, next_step: str = "list_tables() shows the tables that exist"
-    ) -> None:
+    default_next_step = "list_tables() shows the tables that exist"
+
+    def __init__(self, table: object, *, message: str | None = None, next_step: str | None = None) -> None:
         self.table = table
         super().__init__(message or f"Table does not exist: {table}", next_step=next_step)
 
@@ -152,10 +151,11 @@ class NotAnIcebergTable(NoSuchTable):
 class NoSuchView(NotFound):
     """The metastore has no Iceberg view of this name."""
 
+    default_next_step = "views.list() shows the views that exist"
+
     def __init__(self, view: object, *, message: str | None = None, next_step: str | None = None) -> None:
         self.view = view
-        step = "views.list() shows the views that exist" if next_step is None else next_step
-        super().__init__(message or f"View does not exist: {view}", next_step=step)
+        super().__init__(message or f"View does not exist: {view}", next_step=next_step)
 
 
 class NotAnIcebergView(NoSuchView):

@@ -172,7 +172,6 @@ class OldMetastore(ReapingMetastore):
             self.log_name,
             options=[f"-Dderby.stream.error.file={self._directory}/derby.log", *self._release.options],
             classes=classes,
-            clock=self._clock,
         )
 
     def _make_schema(self, classes: str, home: Path) -> None:

@@ -9,12 +9,14 @@ Field ids from here are provisional: creating a table assigns fresh ones (spec: 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from iceberg_hms.changes.operations.schema.update_spec import to_transform
 from iceberg_hms.datafiles.arrow_schemas import from_arrow, type_from_arrow
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.partition_spec import (
@@ -25,7 +27,7 @@ from iceberg_hms.format.schema.partition_spec import (
 )
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED, SortField, SortOrder
-from iceberg_hms.format.schema.transforms import Bucket, Transform, Truncate, UnknownTransform, parse_transform
+from iceberg_hms.format.schema.transforms import Transform, parse_transform
 from iceberg_hms.format.schema.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type, parse_type
 
 _TERM = re.compile(r"(?P<transform>\w+)\s*\((?P<arguments>[^()]*)\)")
@@ -35,15 +37,6 @@ _SORT_TERM = re.compile(
 _ALIAS = re.compile(r"(?P<term>.+?)\s+as\s+(?P<name>\w+)", re.IGNORECASE | re.DOTALL)
 #: How long a term may be: the expressions above take quadratic time. Columns with longer names need a PartitionSpec.
 _MAX_TERM = 2_000
-#: Spark's and SQL's names for the transforms.
-_SYNONYMS: Mapping[str, str] = {
-    "years": "year",
-    "months": "month",
-    "days": "day",
-    "date": "day",
-    "hours": "hour",
-    "date_hour": "hour",
-}
 #: As Java's PartitionSpec.Builder names a field without a name.
 _SUFFIXES: Mapping[str, str] = {
     "identity": "",
@@ -194,18 +187,17 @@ def _split(text: str, schema: Schema) -> tuple[Transform, str]:
         return parse_transform("identity"), text
     arguments = [argument.strip() for argument in match["arguments"].split(",")]
     name = match["transform"].lower()
-    name = _SYNONYMS.get(name, name)
     if name in ("bucket", "truncate"):
         numbers = [argument for argument in arguments if argument.isdecimal()]
         columns = [argument for argument in arguments if not argument.isdecimal()]
         if len(numbers) != 1 or len(columns) != 1:
             raise InvalidInput(f"Invalid partition term {text!r}: write {name}(number, column)")
         return parse_transform(f"{name}[{numbers[0]}]"), columns[0]
-    transform = parse_transform(name)
-    if isinstance(transform, UnknownTransform | Bucket | Truncate) or len(arguments) != 1:
-        known = "identity, year, month, day, hour, bucket(n, column), truncate(width, column), void"
-        raise InvalidInput(f"Invalid partition term {text!r}: the transforms are {known}")
-    return transform, arguments[0]
+    with contextlib.suppress(InvalidInput):
+        if len(arguments) == 1:
+            return to_transform(name), arguments[0]
+    known = "identity, year, month, day, hour, bucket(n, column), truncate(width, column), void"
+    raise InvalidInput(f"Invalid partition term {text!r}: the transforms are {known}")
 
 
 def _check_names(spec: PartitionSpec, schema: Schema) -> None:

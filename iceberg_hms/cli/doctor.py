@@ -224,13 +224,13 @@ def lock_findings(settings: Settings, server: Capabilities) -> Iterator[CheckRes
         yield CheckResult(server.uri, "lock", CheckState.FAILED, "none, which is refused", meaning)
 
 
-def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> CheckResult:
+def warehouse_finding(warehouse: str, files: Files) -> CheckResult:
     """Whether the warehouse accepts files: writes, reads and deletes one."""
     check = partial(CheckResult, f"warehouse {warehouse}".rstrip())
     if not warehouse:
         meaning = "the metastore chooses the location of new namespaces; set `warehouse` to choose it yourself"
         return check("is set", CheckState.WARNING, "no", meaning)
-    location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{clock.uuid()}"
+    location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{SYSTEM_CLOCK.uuid()}"
     content = b"written by iceberg-hms doctor; safe to delete"
     try:
         files.write(location, content)

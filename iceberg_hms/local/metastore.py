@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.local.gateway import JavaGateway, describe_java_error
 from iceberg_hms.local.server import LocalServer
 
@@ -62,9 +61,8 @@ class LocalMetastore(LocalServer):
         warehouse: str | None = None,
         transaction_tables: bool = True,
         conf: Mapping[str, str] | None = None,
-        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(directory, port, clock)
+        super().__init__(directory, port)
         self._transaction_tables = transaction_tables
         self._conf = dict(conf or {})
         self._server: Any = None
@@ -80,7 +78,7 @@ class LocalMetastore(LocalServer):
 
     def _launch(self) -> JavaGateway:
         options = [f"-Dderby.stream.error.file={self._directory}/derby.log"]
-        return JavaGateway(self._directory, self.log_name, options=options, clock=self._clock)
+        return JavaGateway(self._directory, self.log_name, options=options)
 
     def _serve(self, gateway: JavaGateway) -> int:
         jvm = gateway.jvm

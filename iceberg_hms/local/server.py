@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import ClassVar, Self
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import EngineError
 from iceberg_hms.local.gateway import JavaGateway, describe_java_error, prepare_directory
 
@@ -22,10 +22,9 @@ class LocalServer:
     name: ClassVar[str]
     log_name: ClassVar[str]
 
-    def __init__(self, directory: str | os.PathLike[str], port: int, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, directory: str | os.PathLike[str], port: int) -> None:
         self._directory = prepare_directory(directory)
         self._requested_port = port
-        self._clock = clock
         self._gateway: JavaGateway | None = None
         #: The port it listens on, once started.
         self.port = port
@@ -49,7 +48,7 @@ class LocalServer:
         """Start it, and return when it answers. Starting a started one does nothing."""
         if self._gateway is not None:
             return self
-        started = self._clock.monotonic()
+        started = SYSTEM_CLOCK.monotonic()
         self._gateway = self._launch()
         try:
             self.port = self._serve(self._gateway)
@@ -63,7 +62,7 @@ class LocalServer:
                 f"{self.name} did not start: {message}",
                 next_step=f"is another server using port {self._requested_port} or {self._directory}? Read {self.log}",
             ) from None
-        logger.info("%s listens at %s after %.1f s", self.name, self.address, self._clock.monotonic() - started)
+        logger.info("%s listens at %s after %.1f s", self.name, self.address, SYSTEM_CLOCK.monotonic() - started)
         return self
 
     def stop(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.local.gateway import JavaGateway
 from iceberg_hms.local.server import LocalServer
 
@@ -27,8 +26,8 @@ class LocalZooKeeper(LocalServer):
     name = "ZooKeeper"
     log_name = "zookeeper"
 
-    def __init__(self, directory: str | os.PathLike[str], port: int = 0, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__(directory, port, clock)
+    def __init__(self, directory: str | os.PathLike[str], port: int = 0) -> None:
+        super().__init__(directory, port)
         self._factory: Any = None
 
     @property
@@ -39,7 +38,7 @@ class LocalZooKeeper(LocalServer):
     address = hosts
 
     def _launch(self) -> JavaGateway:
-        return JavaGateway(self._directory, self.log_name, heap_mb=_HEAP_MB, clock=self._clock)
+        return JavaGateway(self._directory, self.log_name, heap_mb=_HEAP_MB)
 
     def _serve(self, gateway: JavaGateway) -> int:
         jvm = gateway.jvm

@@ -42,9 +42,9 @@ class _AsSpelled(bytes):
 _SPELLED: Final[Mapping[bytes, bytes]] = {b"etag": _AsSpelled(b"ETag")}
 
 
-def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
+def json_response(value: Any, *, status: int = 200) -> Response:
     """A small JSON body."""
-    return Response(orjson.dumps(value), status, dict(headers or {}), JSON)
+    return Response(orjson.dumps(value), status, media_type=JSON)
 
 
 def counted_response(

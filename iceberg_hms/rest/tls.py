@@ -15,30 +15,24 @@ logger = logging.getLogger(__name__)
 #: How often at most the files are looked at, in seconds.
 LOOK_SECONDS: Final = 5.0
 
-#: Of each file its time of change and its size.
-_Stamp = tuple[tuple[int, int] | None, ...]
-
 
 class Certificates:
-    """The TLS context of new connections. Only the event loop calls `context`.
+    """The TLS context of new connections. Only the event loop calls `context`. Raises ConfigError for files that cannot
+    be used."""
 
-    look_seconds: how often at most to look for new files. Raises ConfigError for files that cannot be used.
-    """
-
-    def __init__(self, certificate: str, key: str, authorities: str, *, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, certificate: str, key: str, authorities: str) -> None:
         self._files = tuple(Path(name) for name in (certificate, key or certificate, authorities) if name)
         self._authorities = authorities
-        self._look_seconds = look_seconds
         self._looked = 0.0
-        self._stamp = self._stamped()
+        self._stamp = tuple(map(_stamp, self._files))
         self._context = self._load()
 
     def context(self, now: float) -> ssl.SSLContext:
         """The context by the newest files; if they cannot be used, that is logged, and the last one stays. now: seconds
         on a clock that never goes back."""
-        if now - self._looked >= self._look_seconds:
+        if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            stamp = self._stamped()
+            stamp = tuple(map(_stamp, self._files))
             if stamp != self._stamp:
                 self._stamp = stamp
                 try:
@@ -47,9 +41,6 @@ class Certificates:
                 except ConfigError as error:
                     logger.warning("new connections still get the last certificate: %s", error)
         return self._context
-
-    def _stamped(self) -> _Stamp:
-        return tuple(map(_stamp, self._files))
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -71,6 +62,7 @@ class Certificates:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
+    """A file's time of change and its size."""
     try:
         found = path.stat()
     except OSError:

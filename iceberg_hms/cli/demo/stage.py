@@ -182,13 +182,13 @@ class Stage:
         with self.step(doing) if doing else self.console.status(Text("running ...")):
             self.spark.sql(statement).collect()
 
-    def query(self, statement: str, title: str = "") -> list[tuple[Any, ...]]:
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Show a SQL query and its rows; returns them."""
         self.code(statement + ";")
         with self.console.status(Text("running ...")):
             frame = self.spark.sql(statement)
             rows = [tuple(row) for row in frame.collect()]
-        self.table(title, frame.columns, [[_readable(value) for value in row] for row in rows])
+        self.table("", frame.columns, [[_readable(value) for value in row] for row in rows])
         return rows
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

@@ -84,7 +84,7 @@ class OidcIssuer(ByScopes):
             max_age_seconds=KEYS_MAX_AGE_SECONDS,
         )
         self._keys.read_first()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Future[None] | None = None
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
     async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
@@ -120,7 +120,7 @@ class OidcIssuer(ByScopes):
     async def _read_keys(self, run: RunOnThread) -> None:
         """Callers who come meanwhile wait for the same read, and take no thread."""
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.ensure_future(_run(run, self._keys))
+            self._reading = asyncio.ensure_future(run(self._keys.read))
         await asyncio.shield(self._reading)
 
     def _check(self, bearer: str, header: Mapping[str, Any]) -> _Remembered:
@@ -179,10 +179,6 @@ class OidcIssuer(ByScopes):
             )
         except InvalidInput as error:
             raise _Refused(error.message) from error
-
-
-async def _run(run: RunOnThread, keys: IssuerKeys) -> None:
-    await run(keys.read)
 
 
 class _Refused(Exception):
