@@ -53,7 +53,7 @@ def test_names_beyond_ascii_arrive_whole(web: Web) -> None:
 
 
 def test_of_a_header_that_comes_twice_the_first_counts(catalog: ScriptedCatalog) -> None:
-    web = Web(create_app(catalog, token="right", settings=catalog.settings))
+    web = Web(create_app(catalog, token="right"))
 
     async def ask(*tokens: str) -> int:
         async with web.client() as client:
