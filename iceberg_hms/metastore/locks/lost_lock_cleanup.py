@@ -67,6 +67,7 @@ class LostLockCleanup:
         self._closed.set()
 
     def _sweep(self) -> None:
+        ending = False
         while True:
             with self._mutex:
                 watched = list(self._watched.items())
@@ -74,13 +75,12 @@ class LostLockCleanup:
                     self._running = False
                     return
             for (name, agent_info), watch in watched:
-                over = self._runtime.now() >= watch.until
+                over = ending or self._runtime.now() >= watch.until
                 self._remove(name, agent_info, watch.spare)
                 if over:
                     with self._mutex:
                         self._watched.pop((name, agent_info), None)
-            if self._must_end():
-                self._sweep_once_more()
+            ending = ending or self._must_end()
 
     def _must_end(self) -> bool:
         """Wait until the next poll. True if nobody may wait for it: we are closed, or the process is ending."""
@@ -89,12 +89,6 @@ class LostLockCleanup:
             if self._closed.wait(min(remaining, _END_CHECK_SECONDS)) or not threading.main_thread().is_alive():
                 return True
         return False
-
-    def _sweep_once_more(self) -> None:
-        with self._mutex:
-            watched, self._watched = list(self._watched.items()), {}
-        for (name, agent_info), watch in watched:
-            self._remove(name, agent_info, watch.spare)
 
     def _remove(self, name: TableName, agent_info: str, spare: int | None) -> None:
         try:
