@@ -33,7 +33,6 @@ def expect(condition: bool, message: str) -> None:
 
 
 def expect_equal(found: object, expected: object, what: str) -> None:
-    """Raise AssertionError unless both are equal."""
     expect(found == expected, f"{what}: expected {expected!r}, found {found!r}")
 
 

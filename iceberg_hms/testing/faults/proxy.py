@@ -54,7 +54,6 @@ class FaultProxy(TcpProxy):
 
     @property
     def calls(self) -> list[ProxiedCall]:
-        """All calls so far, in order."""
         with self._changed:
             return list(self._calls)
 
@@ -88,7 +87,6 @@ class FaultProxy(TcpProxy):
             return self._changed.wait_for(lambda: self._counts[method] >= count, timeout)
 
     def count(self, method: str) -> int:
-        """How often clients called a method."""
         with self._changed:
             return self._counts[method]
 
@@ -101,8 +99,8 @@ class FaultProxy(TcpProxy):
             fault.drop()
         super().close()
 
-    def take(self, connection: int, request: Message) -> tuple[ProxiedCall, ScriptedFault | None]:
-        """Record a call, and return the fault that hits it. For the connections of this proxy."""
+    def take(self, connection: int, request: Message) -> ScriptedFault | None:
+        """Record a call, wait for its pace, and return the fault that hits it. For the connections of this proxy."""
         with self._changed:
             method = request.method
             self._counts[method] += 1
@@ -110,12 +108,9 @@ class FaultProxy(TcpProxy):
             self._calls.append(call)
             self._changed.notify_all()
             hitting = [fault for fault in self._script if fault.hits(call, request.data)]
-            return call, hitting[0] if hitting else None
-
-    def pace(self, call: ProxiedCall) -> None:
-        """Wait as long as `pace` returned for the call. For the connections of this proxy."""
         if self._pace is not None:
             self.pause(self._pace(call))
+        return hitting[0] if hitting else None
 
     def pause(self, seconds: float) -> None:
         """Wait, at most until the proxy closes. For the connections of this proxy."""
@@ -126,8 +121,6 @@ class FaultProxy(TcpProxy):
 
 
 class _Connection(Connection):
-    """Applies the script to each call."""
-
     def __init__(self, proxy: FaultProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
         super().__init__(number, client, target)
         self._proxy = proxy
@@ -137,8 +130,7 @@ class _Connection(Connection):
             request = read_message(self._client.recv)
             if request is None:
                 return
-            call, fault = self._proxy.take(self.number, request)
-            self._proxy.pace(call)
+            fault = self._proxy.take(self.number, request)
             try:
                 if not self._perform(request, fault, server):
                     return

@@ -39,8 +39,10 @@ class Connection(ABC):
     def run(self) -> None:
         """Connect to the server, and carry bytes until one side ends. May raise OSError, EOFError, and InvalidInput for
         bytes that are no valid messages."""
-        no_delay(self._client)
-        server = self._server = connect(self._target)
+        server = self._server = socket.create_connection(self._target, CONNECT_TIMEOUT_SECONDS)
+        server.settimeout(None)
+        for each in (self._client, server):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # `end` may have run before the server was connected.
         if not self._ended:
             self._carry(server)
@@ -103,7 +105,6 @@ class TcpProxy(ABC):
         self.cut()
 
     def cut(self) -> None:
-        """Cut all open connections."""
         with self._mutex:
             connections = list(self._connections.values())
         for connection in connections:
@@ -158,19 +159,6 @@ class TcpProxy(ABC):
             connection.close()
             with self._mutex:
                 self._connections.pop(number, None)
-
-
-def connect(target: tuple[str, int]) -> socket.socket:
-    """Connect to the real server, without a timeout afterwards. Raises OSError."""
-    server = socket.create_connection(target, CONNECT_TIMEOUT_SECONDS)
-    server.settimeout(None)
-    no_delay(server)
-    return server
-
-
-def no_delay(connection: socket.socket) -> None:
-    """Send each message at once."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def hang_up(connection: socket.socket) -> None:
