@@ -61,7 +61,6 @@ def _type(arrow: pa.DataType, path: str, next_id: Callable[[], int]) -> Type:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Whether a pyarrow type is a list of any kind."""
     return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
 
 

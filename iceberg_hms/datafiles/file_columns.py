@@ -161,9 +161,7 @@ class _Finder:
     def _readers_skip(self, each: FileColumn, field_id: int | None, *, by_id: bool) -> bool:
         """Whether readers skip a column that is not in the table's schema: it was dropped, or is in the name mapping.
         An id that the table never assigned belongs to another table's column."""
-        if field_id is None or (by_id and field_id > self.last_column_id):
-            return False
-        return _known(each)
+        return field_id is not None and not (by_id and field_id > self.last_column_id) and _known(each)
 
 
 def _known(each: FileColumn) -> bool:

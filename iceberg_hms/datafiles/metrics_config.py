@@ -61,7 +61,6 @@ class MetricsConfig:
                     self._modes[field.id] = _parse(text, self._default, key)
 
     def mode(self, field_id: int) -> Mode:
-        """The mode of the column with an id."""
         return self._modes.get(field_id, self._default)
 
     def _infer(self, schema: Schema, properties: Mapping[str, str]) -> None:

@@ -64,12 +64,13 @@ class _Walk:
         if not pa.types.is_nested(stored):
             index, leaf = self._next, file_type(self._leaf(shown, path))
             return FileColumn(name, field_id, index, "leaf", leaf.shown, lambda wanted: can_read(leaf, wanted), known)
-        stays = in_repeated or not pa.types.is_struct(stored)
+        shape, fields = _fields(stored)
+        stays = in_repeated or shape != "struct"
         children = tuple(
             self._column(child, inner, f"{shown}.{inner}", path if stays else f"{path}.{inner}", in_repeated=stays)
-            for inner, child in _children(stored)
+            for inner, child in fields
         )
-        return FileColumn(name, field_id, -1, _shape(stored), str(each.type), known=known, children=children)
+        return FileColumn(name, field_id, -1, shape, str(each.type), known=known, children=children)
 
     def _leaf(self, shown: str, path: str) -> pq.ColumnSchema:
         if self._next >= self.footer.num_columns:
@@ -183,26 +184,16 @@ def _storage(arrow: pa.DataType) -> pa.DataType:
             return arrow
 
 
-def _shape(arrow: pa.DataType) -> Shape:
+def _fields(arrow: pa.DataType) -> tuple[Shape, list[tuple[str, pa.Field]]]:
+    """The shape of a nested pyarrow type, and its fields, with Iceberg's names. Types that Iceberg lacks, such as
+    list_view, have fields too: Parquet has a column for each of their leaves."""
     if pa.types.is_struct(arrow):
-        return "struct"
+        return "struct", [(child.name, child) for child in arrow]
     if is_list(arrow):
-        return "list"
-    return "map" if pa.types.is_map(arrow) else "other"
-
-
-def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """The fields in a pyarrow type, with Iceberg's names. Types that Iceberg lacks, such as list_view, have fields too:
-    Parquet has a column for each of their leaves."""
-    if pa.types.is_struct(arrow):
-        return [(child.name, child) for child in arrow]
-    if is_list(arrow):
-        return [("element", arrow.value_field)]
+        return "list", [("element", arrow.value_field)]
     if pa.types.is_map(arrow):
-        return [("key", arrow.key_field), ("value", arrow.item_field)]
-    if pa.types.is_nested(arrow):
-        return [(child.name, child) for child in (arrow.field(at) for at in range(arrow.num_fields))]
-    return []
+        return "map", [("key", arrow.key_field), ("value", arrow.item_field)]
+    return "other", [(child.name, child) for child in (arrow.field(at) for at in range(arrow.num_fields))]
 
 
 def _id_of(each: pa.Field) -> int | None:

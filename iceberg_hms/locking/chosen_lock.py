@@ -97,10 +97,10 @@ class ChosenTableLock:
     def for_marking(self, mode: LockMode, *, force: bool = False) -> TableLock:
         """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
         mark is now. force: as `take_to_mark`."""
-        return _MarkingLock(self, mode, self._runtime, force)
+        return _MarkingLock(self, mode, force)
 
     def take_to_mark(
-        self, name: TableName, mode: LockMode, deadline: float, request: str, *, use: LockUse, force: bool
+        self, name: TableName, mode: LockMode, wait_seconds: float, request: str, *, use: LockUse, force: bool
     ) -> HeldLock:
         """ZooKeeper's lock and the metastore's.
 
@@ -109,6 +109,7 @@ class ChosenTableLock:
         ZooKeeper is unreachable and the operator declares with `force` that no writer that uses it is alive.
 
         Which locks are needed depends on the mark. So it is read again under them, as in `acquire`."""
+        deadline = self._runtime.now() + wait_seconds
         for _ in range(MODE_CHANGES_MAX):
             marked = _is_marked(self._read(name))
             parts: list[HeldLock] = []
@@ -263,12 +264,10 @@ def _changed_too_often(name: TableName) -> LockNotAcquired:
 class _MarkingLock:
     """coordinator.ports.TableLock for the commit that changes a mark."""
 
-    def __init__(self, locks: ChosenTableLock, mode: LockMode, runtime: Runtime, force: bool) -> None:
+    def __init__(self, locks: ChosenTableLock, mode: LockMode, force: bool) -> None:
         self._locks = locks
         self._mode = mode
-        self._runtime = runtime
         self._force = force
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
-        deadline = self._runtime.now() + wait_seconds
-        return self._locks.take_to_mark(name, self._mode, deadline, request, use=use, force=self._force)
+        return self._locks.take_to_mark(name, self._mode, wait_seconds, request, use=use, force=self._force)

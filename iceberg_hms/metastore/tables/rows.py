@@ -11,6 +11,7 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from iceberg_hms.clock import Clock
@@ -64,8 +65,9 @@ class HmsRows:
         self._clock = clock
         self.kind = kind
         self._missing = missing
-        self._local_time_zones: bool | None = None
-        self._wide_columns: bool | None = None
+        #: Whether the metastore's release has wide columns for names and comments; asks it once.
+        self.has_wide_columns = cache(partial(pool.run, has_wide_columns, idempotent=True))
+        self._has_local_time_zones = cache(partial(pool.run, has_local_time_zones, idempotent=True))
         self.swaps = SwapSender(pool, clock=clock)
 
     def load(self, name: TableName) -> Any:
@@ -179,17 +181,6 @@ class HmsRows:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None
             raise
-
-    def has_wide_columns(self) -> bool:
-        """Whether the metastore's release has wide columns for names and comments."""
-        if self._wide_columns is None:
-            self._wide_columns = self._pool.run(has_wide_columns, idempotent=True)
-        return self._wide_columns
-
-    def _has_local_time_zones(self) -> bool:
-        if self._local_time_zones is None:
-            self._local_time_zones = self._pool.run(has_local_time_zones, idempotent=True)
-        return self._local_time_zones
 
     def _is_no_namespace(self, namespace: str) -> bool:
         """Whether it is known that there is no such database. Raises nothing: a request has been sent already."""
