@@ -95,7 +95,6 @@ class _Work:
             self.items.put(None)
 
     def run(self) -> None:
-        """The body of each thread."""
         while (item := self.items.get()) is not None:
             self._run(*item)
             # An idle thread must keep nothing alive.

@@ -96,7 +96,6 @@ class ManifestStore:
         self.memory = budget
 
     def open(self) -> TableManifests:
-        """The port for one group of changes."""
         return TableManifests(self)
 
     def read(self, location: str) -> ReadFile:

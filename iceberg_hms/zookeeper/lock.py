@@ -60,13 +60,7 @@ class ZooKeeperTableLock:
             raise LockUnavailable("The catalog is closed", next_step="connect again")
         deadline = self._runtime.now() + wait_seconds
         attempt = LockAttempt(
-            self._session,
-            self._runtime,
-            name,
-            data,
-            deadline,
-            self._closed,
-            swap_seconds=self._swap_seconds,
+            self._session, self._runtime, name, data, deadline, self._closed, swap_seconds=self._swap_seconds
         )
         held = None
         self._count(1)

@@ -51,12 +51,10 @@ class OwnNode:
 
     @property
     def path(self) -> str:
-        """Where it is."""
         return f"{self.folder}/{self.name}"
 
     @property
     def marker(self) -> str:
-        """Where the swap marker is."""
         return self.path + _SWAPPING
 
     def __str__(self) -> str:
@@ -97,7 +95,6 @@ def folder_of(name: TableName) -> str:
 
 
 def prefix_of(attempt: str, epoch: int) -> str:
-    """The prefix of the nodes that one attempt makes in one session."""
     return f"{attempt}-{epoch}-lock-"
 
 

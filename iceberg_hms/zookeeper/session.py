@@ -211,7 +211,6 @@ class ZooKeeperSession:
         call()
 
     def forget_on_close(self, call: Callable[[], None]) -> None:
-        """Undo `on_close`."""
         with self._mutex:
             self._on_close.discard(call)
 

@@ -50,7 +50,6 @@ class Trial(Generic[Result]):
 
     @property
     def may_be_left(self) -> bool:
-        """Whether the row may still be there."""
         return self.not_dropped is not None or isinstance(self.not_made, NoAnswer)
 
 

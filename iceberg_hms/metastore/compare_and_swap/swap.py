@@ -88,7 +88,6 @@ class SwapSender:
             self._scratch_rows.drop_left()
 
     def accepts_writes(self, namespace: str) -> bool | None:
-        """As `TablePointer.accepts_writes`, in a database."""
         try:
             proof = self._pool.run(
                 lambda client: prove_writes(self._scratch_rows, client.call, namespace), idempotent=False
@@ -180,7 +179,6 @@ class SwapSender:
         return self._pool.cas_support.of(client.uri, namespace) is CompareAndSwap.BROKEN
 
     def _prove_on_scratch_row(self, client: MetastoreClient, namespace: str) -> None:
-        """Learn from a scratch row whether compare-and-swap works."""
         proof = prove_cas(self._scratch_rows, client.call, namespace)
         for problem in proof.problems:
             logger.info("%s: %s", client.uri, problem)

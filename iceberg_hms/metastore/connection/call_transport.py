@@ -66,7 +66,6 @@ class CallTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]  
         return True
 
     def close(self) -> None:
-        """Close the socket."""
         self.socket.close()
 
     def write(self, data: bytes) -> None:

@@ -91,7 +91,6 @@ class ConnectionCasSupport:
         return known is not None and known.has_swapped
 
     def record_swap(self, namespace: str) -> None:
-        """Remember that such an alter succeeded."""
         if (known := self._by_namespace.get(namespace)) is not None:
             known.has_swapped = True
 

@@ -58,7 +58,6 @@ class HmsHeldLock:
 
     @property
     def lock_id(self) -> int:
-        """The metastore's id of the lock."""
         return self._entry.lock_id
 
     @property

@@ -113,7 +113,6 @@ def agent_info(
 
 
 def last_part(protection: SwapProtection, lease_seconds: int | None) -> str:
-    """The end of an agentInfo."""
     return str(protection) if lease_seconds is None else f"{protection}-{lease_seconds}"
 
 

@@ -59,7 +59,6 @@ class HmsNamespaces:
         return sorted(self._pool.ask("get_all_databases"))
 
     def exists(self, namespace: str) -> bool:
-        """Whether the database is there."""
         try:
             self._load(namespace)
         except NoSuchNamespace:

@@ -44,12 +44,7 @@ class HmsViewPointer:
         return _pointer(name, self._rows.load(name))
 
     def swap(
-        self,
-        base: Pointer,
-        location: str,
-        metadata: ViewMetadata,
-        replaced: ViewMetadata,
-        sending: Sending,
+        self, base: Pointer, location: str, metadata: ViewMetadata, replaced: ViewMetadata, sending: Sending
     ) -> SwapAnswer:
         view = copy.copy(base.table)
         view.parameters = view_parameters_for(

@@ -59,7 +59,6 @@ def set_spark_parameters(parameters: dict[str, str], metadata: ViewMetadata) -> 
 
 
 def _is_sparks(metadata: ViewMetadata) -> bool:
-    """Whether the row's SQL is Spark's."""
     texts = metadata.current_version.sql_representations
     return _HIVE not in metadata.current_version.dialects and texts[0]["dialect"].lower() == _SPARK
 
