@@ -57,10 +57,10 @@ GOOD = {
     "coordinator/reading/metadata_cache.py": "from iceberg_hms.coordinator import ports\n",
     "coordinator/outcome/outcome.py": "from iceberg_hms.coordinator.reading import metadata_cache\n",
     "coordinator/staging/invariants.py": "from iceberg_hms.coordinator.outcome import outcome\n",
-    "coordinator/sending/swap_outcome.py": "from iceberg_hms.coordinator.staging import invariants\n",
+    "coordinator/sending/status_check.py": "from iceberg_hms.coordinator.staging import invariants\n",
     "coordinator/files/cleanup.py": "from iceberg_hms.coordinator.staging import invariants\n",
-    "coordinator/group/commit_group.py": "from iceberg_hms.coordinator.sending import swap_outcome\n",
-    "coordinator/operations/catalog_operations.py": "from iceberg_hms.coordinator.sending import swap_outcome\n",
+    "coordinator/group/commit_group.py": "from iceberg_hms.coordinator.sending import status_check\n",
+    "coordinator/operations/catalog_operations.py": "from iceberg_hms.coordinator.sending import status_check\n",
     "coordinator/scheduling/time_budget.py": "from iceberg_hms.coordinator.group import commit_group\n",
     "coordinator/coordinator.py": "from iceberg_hms.coordinator.scheduling import time_budget\n",
     "metastore/capabilities.py": "from iceberg_hms.metastore.locks import lease\n",
@@ -174,7 +174,7 @@ BAD: dict[str, dict[str, str]] = {
     },
     "coordinator-rooms": {
         "coordinator/staging/staging.py": "from iceberg_hms.coordinator.scheduling import time_budget",
-        "coordinator/files/cleanup.py": "from iceberg_hms.coordinator.sending import swap_outcome",
+        "coordinator/files/cleanup.py": "from iceberg_hms.coordinator.sending import status_check",
         "coordinator/outcome/commit_status.py": "from iceberg_hms.coordinator.staging import invariants",
     },
     "pure": {

@@ -20,8 +20,9 @@ from iceberg_hms.coordinator.hive_ports import HiveTable
 from iceberg_hms.coordinator.locations.folder_overlaps import resolved
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
+from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.ports import LockUse, Pointer, TableName
-from iceberg_hms.coordinator.sending.operation_requests import locked, raise_not_made, send, was_made
+from iceberg_hms.coordinator.sending.operation_requests import Operation
 from iceberg_hms.errors import (
     CommitConflict,
     CorruptFile,
@@ -91,21 +92,20 @@ class HiveDrops:
         """Remove the row of a Hive table, under its lock; its files stay. Raises NoSuchTable, LockNotAcquired,
         CommitStateUnknown; CommitConflict if another table has the name by now."""
         name = table.name
-        with locked(self._ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
+        operation = Operation(self._ports, self._services.settings, name, f"drop of {name}")
+        with operation.locked([name], wait_seconds, LockUse.BLIND):
             found = self._tables.load(name)
             if found is None:
                 raise NoSuchTable(name)
             if found != table:
                 raise CommitConflict(f"{name} is another table than before", next_step="look at it before you drop it")
-            answer = send(partial(self._tables.drop, table), locks, blind=True)
-            if not was_made(self._ports, self._services.settings, name, answer, lambda: self._is_gone(name), locks):
-                raise_not_made(answer, unchanged=not self._is_gone(name), what=f"drop of {name}")
+            operation.make(partial(self._tables.drop, table), partial(self._look_for_drop, table))
 
-    def _is_gone(self, name: TableName) -> bool:
-        try:
-            return self._tables.load(name) is None
-        except IcebergHmsError:
-            return False
+    def _look_for_drop(self, table: HiveTable) -> CommitStatus:
+        found = self._tables.load(table.name)
+        if found is None:
+            return CommitStatus.SUCCESS
+        return CommitStatus.FAILURE if found == table else CommitStatus.UNKNOWN
 
     def _search(self, table: HiveTable, left: Callable[[], float]) -> TableName | None:
         folders = _Folders([table.folder], self._ports.files.real_path)

@@ -84,6 +84,6 @@ class ViewUser:
                 self._views.commit(call.name, ViewCommit.parse([], [update]), wait_seconds=wait)
             case ViewCallKind.RENAME:
                 to = next(each for each in NAMES if each != call.name)
-                self._views.rename(call.name, to, wait_seconds=wait, what=f"Cannot rename {call.name} to {to}")
+                self._views.rename(call.name, to, wait_seconds=wait)
             case ViewCallKind.DROP:
                 self._views.drop(call.name, wait_seconds=wait)

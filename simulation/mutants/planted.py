@@ -12,7 +12,7 @@ from simulation.mutants.planted_rebase import REBASE
 from simulation.mutants.planted_views import VIEWS
 
 _COMMIT_GROUP = "coordinator/group/commit_group.py"
-_SWAP_OUTCOME = "coordinator/sending/swap_outcome.py"
+_STATUS_CHECK = "coordinator/sending/status_check.py"
 _COMMIT_STATUS = "coordinator/outcome/commit_status.py"
 _PENDING_COMMIT = "coordinator/staging/pending_commit.py"
 _STAGING = "coordinator/staging/staging.py"
@@ -26,7 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "expect-the-current-location",
         "a swap expects the base that it was built on",
-        _SWAP_OUTCOME,
+        _STATUS_CHECK,
         "        return self._ports.pointer.swap(\n            base.pointer,\n",
         "        return self._ports.pointer.swap(\n            self._ports.pointer.load(self.name),\n",
     ),
@@ -114,24 +114,23 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "trust-a-refusal",
         "a refused swap is checked in the table: a metastore can refuse its own committed change",
-        _SWAP_OUTCOME,
-        "                case Refused(in_doubt=False):\n",
-        "                case Refused(in_doubt=False):\n                    return CommitStatus.FAILURE\n"
-        "                case Refused(in_doubt=False):\n",
+        _STATUS_CHECK,
+        "                found = self._look(could_still_land=False)\n",
+        "                found = CommitStatus.FAILURE\n",
     ),
     Mutant(
         "skip-the-lease-check-after-the-swap",
         "only a swap that the lock covered is acknowledged",
-        _SWAP_OUTCOME,
+        _STATUS_CHECK,
         "            renew_if_half_expired(self._lock)\n",
         "            pass\n",
     ),
     Mutant(
         "acknowledge-a-found-swap-unchecked",
         "a swap that a status check finds counts only if the lock covered it",
-        _SWAP_OUTCOME,
-        "self._counted_if_covered() if found is CommitStatus.SUCCESS else found",
-        "found",
+        _STATUS_CHECK,
+        "return self._count() if found is CommitStatus.SUCCESS else found",
+        "return self._count() if isinstance(answer, Swapped) else found",
         scenario="pauses",
     ),
     Mutant(
@@ -145,21 +144,21 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "take-an-unanswered-swap-for-absent",
         "an unanswered swap may still arrive, so its absence is no proof",
-        _SWAP_OUTCOME,
-        "        if found is CommitStatus.FAILURE and could_still_land and not (atomic and current != base):\n",
+        _STATUS_CHECK,
+        "        if found is CommitStatus.FAILURE and could_still_land and not (atomic and self._left_base):\n",
         "        if False:\n",
     ),
     Mutant(
         "take-an-unmoved-pointer-for-absence",
         "an unanswered compare-and-swap is proved absent only once the pointer has left its base",
-        _SWAP_OUTCOME,
-        "not (atomic and current != base):\n",
+        _STATUS_CHECK,
+        "not (atomic and self._left_base):\n",
         "not atomic:\n",
     ),
     Mutant(
         "resend-on-a-newer-base",
         "a swap that is sent again expects the same base",
-        _SWAP_OUTCOME,
+        _STATUS_CHECK,
         "            base.pointer,\n            attempt.location,\n            attempt.metadata,\n"
         "            base.metadata,\n            sending,\n",
         "            self._ports.pointer.load(self.name)\n"

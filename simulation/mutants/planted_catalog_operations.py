@@ -5,81 +5,84 @@ from __future__ import annotations
 from simulation.mutants.mutant import Mutant
 
 _CATALOG_OPERATIONS = "coordinator/operations/catalog_operations.py"
-_CREATION_OUTCOME = "coordinator/operations/creation_outcome.py"
+_ROW_OPERATIONS = "coordinator/operations/row_operations.py"
 _OPERATION_REQUESTS = "coordinator/sending/operation_requests.py"
+_STATUS_CHECK = "coordinator/sending/status_check.py"
 
 CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "register-over-without-a-copy",
         "a table is registered over with a copy: no metadata location comes back",
         _CATALOG_OPERATIONS,
-        "        copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())\n"
-        "        data = metadata_file.encode(metadata, self._cache.bounds)\n"
-        "        self._ports.files.write(copy, data)\n",
-        "        copy = location\n        data = metadata_file.encode(metadata, self._cache.bounds)\n",
+        "            copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())\n"
+        "            data = metadata_file.encode(metadata, self._cache.bounds)\n"
+        "            self._ports.files.write(copy, data)\n",
+        "            copy = location\n            data = metadata_file.encode(metadata, self._cache.bounds)\n",
         scenario="operations",
     ),
     Mutant(
         "drop-without-a-reload",
         "a table is loaded under the lock before it is dropped and purged",
-        _CATALOG_OPERATIONS,
-        "        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:\n"
-        "            pointer = ports.pointer.load(name)\n",
-        "        pointer = ports.pointer.load(name)\n"
-        "        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:\n",
+        _ROW_OPERATIONS,
+        "        with operation.locked([operation.name], wait_seconds, LockUse.BLIND):\n"
+        "            row = self._rows.load(operation.name)\n",
+        "        row = self._rows.load(operation.name)\n"
+        "        with operation.locked([operation.name], wait_seconds, LockUse.BLIND):\n",
         scenario="drops",
     ),
     Mutant(
         "purge-without-proof",
         "a table is purged on proof that this drop removed it",
-        _CATALOG_OPERATIONS,
-        "            return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None\n",
-        "            return pointer\n",
+        _ROW_OPERATIONS,
+        "            return row if is_proved else None\n",
+        "            return row\n",
         scenario="operations-network",
     ),
     Mutant(
         "rename-without-the-locks",
         "a rename writes the whole row back: nobody may commit meanwhile",
-        _CATALOG_OPERATIONS,
-        "with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:",
-        "with locked(ports, [], wait_seconds, use=LockUse.BLIND) as locks:",
+        _ROW_OPERATIONS,
+        "with operation.locked({name, to}, wait_seconds, LockUse.BLIND):",
+        "with operation.locked([], wait_seconds, LockUse.BLIND):",
         scenario="operations-ignored",
     ),
     Mutant(
         "rename-without-a-reload",
         "a rename writes the whole row back: the row is read under the lock",
-        _CATALOG_OPERATIONS,
-        "        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:\n"
-        '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n'
-        "            base = ports.pointer.load(name)\n",
-        "        base = ports.pointer.load(name)\n"
-        "        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:\n"
-        '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n',
+        _ROW_OPERATIONS,
+        "            with operation.locked({name, to}, wait_seconds, LockUse.BLIND):\n"
+        "                if (holder := self._holder(to)) is not None:\n"
+        '                    raise AlreadyExists(f"{what}. {holder} already exists")\n'
+        "                row = self._rows.load(name)\n",
+        "            row = self._rows.load(name)\n"
+        "            with operation.locked({name, to}, wait_seconds, LockUse.BLIND):\n"
+        "                if (holder := self._holder(to)) is not None:\n"
+        '                    raise AlreadyExists(f"{what}. {holder} already exists")\n',
         scenario="operations-ignored",
     ),
     Mutant(
         "take-a-refused-operation-for-made",
         "a refused operation is checked in the metastore: mostly it was not made",
-        _OPERATION_REQUESTS,
-        "        case Refused(in_doubt=False):\n            return is_made()\n",
-        "        case Refused(in_doubt=False):\n            return True\n",
+        _STATUS_CHECK,
+        "                found = self._look(could_still_land=False)\n",
+        "                found = CommitStatus.SUCCESS\n",
         scenario="operations-network",
     ),
     Mutant(
         "take-an-unanswered-operation-for-made",
         "an unanswered operation is checked in the metastore",
-        _OPERATION_REQUESTS,
-        "return any(is_made() for _ in status_checks(ports.runtime, settings))",
-        "return True",
+        _STATUS_CHECK,
+        "found = self._send_again() or self._look_until_seen(status_checks(runtime, settings), atomic=atomic)",
+        "found = CommitStatus.SUCCESS",
         scenario="operations-network",
     ),
     Mutant(
         "delete-on-an-unknown-create",
         "the files of a creation that was sent are not deleted",
         _CATALOG_OPERATIONS,
-        "        another = self._creations.settle(answer, name, location, metadata)\n",
+        "        another = self._settle_creation(operation, answer, location, metadata, new_file=True)\n",
         "        try:\n"
-        "            another = self._creations.settle(answer, name, location, metadata)\n"
+        "            another = self._settle_creation(operation, answer, location, metadata, new_file=True)\n"
         "        except IcebergHmsError:\n"
         "            delete_files(self._ports.files, [location, *lists, *staged.files])\n"
         "            raise\n",
@@ -96,9 +99,9 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "take-a-renamed-table-for-absent",
         "a refused creation is looked up under other names before it is answered as failed",
-        _CREATION_OUTCOME,
-        "        found = self._find_by_uuid(metadata, name)\n        if found is None:\n            raise_not_made",
-        "        found: Sequence[Pointer] | None = []\n        if found is None:\n            raise_not_made",
+        _ROW_OPERATIONS,
+        "        found = self._find_others(metadata, name)\n",
+        "        found: Sequence[Pointer] | None = []\n",
         scenario="moves",
     ),
     Mutant(
@@ -136,9 +139,9 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "acknowledge-an-unknown-registration",
         "a registration is acknowledged when the table is known to have the registered file",
-        _CATALOG_OPERATIONS,
-        "                if status is CommitStatus.SUCCESS:\n",
-        "                if status is not CommitStatus.FAILURE:\n",
+        _OPERATION_REQUESTS,
+        "        if status is CommitStatus.SUCCESS:\n            return True\n",
+        "        if status is not CommitStatus.FAILURE:\n            return True\n",
         scenario="operations",
     ),
 )

@@ -19,7 +19,7 @@ LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "give-up-a-blind-swap-early",
         "a blind swap without an answer keeps its lock until it can no longer arrive",
-        "coordinator/sending/status_checks.py",
+        "coordinator/sending/status_check.py",
         "    deadline = runtime.now() + settings.unanswered_swap_timeout_ms / 1000 - waited_seconds\n",
         "    deadline = runtime.now()\n",
         scenario="late-ignored",

@@ -11,13 +11,11 @@ VIEWS: tuple[Mutant, ...] = (
         "replace-a-view-without-a-reload",
         "a view is read again under the lock before it is replaced",
         _VIEW_OPERATIONS,
-        "        with locked(self._ports, [name], wait_seconds, use=use) as locks:\n"
-        "            [lock] = locks\n"
+        "        with operation.locked([operation.name], wait_seconds, use):\n"
         "            for _ in range(self._settings.commit_retry_num_retries + 1):\n"
-        "                base = self._base(name)\n",
-        "        base = self._base(name)\n"
-        "        with locked(self._ports, [name], wait_seconds, use=use) as locks:\n"
-        "            [lock] = locks\n"
+        "                base = self._base(operation.name)\n",
+        "        base = self._base(operation.name)\n"
+        "        with operation.locked([operation.name], wait_seconds, use):\n"
         "            for _ in range(self._settings.commit_retry_num_retries + 1):\n",
         scenario="views-ignored",
     ),
@@ -25,9 +23,14 @@ VIEWS: tuple[Mutant, ...] = (
         "delete-a-view-file-on-unknown",
         "the file of a view's swap that was sent is not deleted",
         _VIEW_OPERATIONS,
-        "                if status is CommitStatus.UNKNOWN or is_refused:\n",
-        "                if status is CommitStatus.UNKNOWN or is_refused:\n"
-        "                    delete_files(self._ports.files, [swap.location])\n",
+        "                if operation.is_made(swap, answer):\n"
+        "                    return LoadedView(operation.name, swap.location, metadata)\n",
+        "                try:\n"
+        "                    if operation.is_made(swap, answer):\n"
+        "                        return LoadedView(operation.name, swap.location, metadata)\n"
+        "                except IcebergHmsError:\n"
+        "                    delete_files(self._ports.files, [swap.location])\n"
+        "                    raise\n",
         scenario="views-late",
     ),
 )

@@ -9,8 +9,16 @@ import pytest
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.hive_drops import HiveDrops
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.coordinator.hive_ports import HiveTable
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CommitConflict, HiveTableKept, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    HiveTableKept,
+    MetastoreRefused,
+    MetastoreUnavailable,
+    NoSuchTable,
+)
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -211,6 +219,23 @@ def test_a_drop_without_a_clear_answer_is_looked_up(lake: Lake, answer: Scripted
     lake.table("db.t", f"{FOLDER}/1.parquet")
     lake.pointer.answers.append(answer)
     assert lake.drop() == TableName("db", "t")
+
+
+@pytest.mark.parametrize("is_lookable", [True, False])
+def test_a_refused_drop_is_its_own_error_if_the_table_is_seen_unchanged(lake: Lake, is_lookable: bool) -> None:
+    lake.table("db.t", f"{FOLDER}/1.parquet")
+    lake.pointer.answers.append(ScriptedAnswer.REFUSED)
+    load = lake.hive.load
+
+    def unavailable(_: TableName) -> HiveTable | None:
+        raise MetastoreUnavailable("no answer")
+
+    if not is_lookable:
+        lake.pointer.before_moves.append(lambda: setattr(lake.hive, "load", unavailable))
+    with pytest.raises(MetastoreRefused if is_lookable else CommitStateUnknown):
+        lake.drop()
+    lake.hive.load = load  # type: ignore[method-assign]
+    assert lake.is_there
 
 
 def test_another_table_of_the_name_is_not_dropped(lake: Lake) -> None:

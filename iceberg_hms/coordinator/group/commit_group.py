@@ -44,8 +44,7 @@ from iceberg_hms.coordinator.outcome.outcome import Committed, Outcome, Unknown,
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointer, Refused, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution, TableSwap, send_swap
-from iceberg_hms.coordinator.sending.unanswered_swaps import publish_overdue
+from iceberg_hms.coordinator.sending.status_check import SwapStatusCheck, TableSwap, publish_overdue, send_swap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt, attempt_of, fence, next_metadata, write
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.coordinator.staging.staging import Staging
@@ -436,9 +435,9 @@ class CommitGroup:
             self._sent.settle(sent, CommitStatus.FAILURE)
             self._attempt = attempt
             raise
-        resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=overdue)
-        found = resolution.resolve(answer)
-        self._sent.settle(sent, found, answer, lock_stays_seconds=resolution.lock_stays_seconds)
+        check = SwapStatusCheck(self._ports, self._settings, swap, lock, overdue)
+        found = check.status(answer)
+        self._sent.settle(sent, found, answer, lock_stays_seconds=check.locks_stay_seconds)
         self._figures.swap_ms += (self._runtime.now() - started) * 1000
 
     def _note_landed(self, attempt: CommitAttempt) -> None:

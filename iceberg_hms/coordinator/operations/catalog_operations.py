@@ -6,15 +6,11 @@
     register (overwrite)  a lock, a re-read, and a swap to a *copy* of the given file: using a metadata location twice
                           would open an A-B-A hole in every writer's compare-and-swap. Its outcome is found as a
                           commit's.
-    rename                locks on both names, in the order of the names, a re-read, and an expected value. That one is
-                          right again when the table was renamed there and back, so the locks outlast the request.
-    drop                  a lock and a re-read; the metastore takes no expected value here. So only an answer that the
-                          lock covered proves which table was dropped: another writer may have renamed a table whose
-                          name is gone. Without an answer it is searched for under other names: a drop that is still
-                          under way removes what has the name by then.
+    rename, drop          as those of views: `row_operations`.
 
 After a refusal or a lost reply the metastore is asked before anything is believed, and no file is deleted without proof
-(`operation_requests`, `creation_outcome`).
+(`status_check`, `row_operations`). A creation that is sent again after it landed finds its own table under the name. It
+is acknowledged: the answer "the name is taken" would tell its client to delete files that the table names.
 """
 
 from __future__ import annotations
@@ -39,35 +35,14 @@ from iceberg_hms.coordinator.locations.folder_overlaps import (
 )
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
-from iceberg_hms.coordinator.operations.creation_outcome import CreationOutcome, perhaps_created
+from iceberg_hms.coordinator.operations.row_operations import TABLE, RowOperations, find_taken, perhaps_created
 from iceberg_hms.coordinator.outcome.commit_report import CommitReport
-from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
-from iceberg_hms.coordinator.ports import (
-    CommitPorts,
-    LockUse,
-    Pointer,
-    Refused,
-    SwapAnswer,
-    Swapped,
-    TableName,
-    tell_nobody,
-)
+from iceberg_hms.coordinator.outcome.commit_status import CommitStatus, check_status
+from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Manifests, Pointer, SwapAnswer, Swapped, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup
-from iceberg_hms.coordinator.sending.operation_requests import (
-    find_taken,
-    held_until_now,
-    is_dropped,
-    locked,
-    points_at,
-    raise_not_made,
-    refuse_taken,
-    retry_with_full_lease,
-    send,
-    was_made,
-)
-from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution, TableSwap
-from iceberg_hms.coordinator.sending.unanswered_swaps import run_with_caller_timeout
+from iceberg_hms.coordinator.sending.operation_requests import Operation, retry_with_full_lease
+from iceberg_hms.coordinator.sending.status_check import TableSwap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import (
@@ -76,9 +51,6 @@ from iceberg_hms.errors import (
     CommitStateUnknown,
     IcebergHmsError,
     InvalidInput,
-    ResourceExhausted,
-    StorageError,
-    UnsupportedFormat,
 )
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import metadata_file
@@ -89,14 +61,12 @@ from iceberg_hms.work import measured
 logger = logging.getLogger(__name__)
 
 
-class CatalogOperations:
-    """Safe for threads; needs no queue, since the metastore orders these operations."""
+class CatalogOperations(RowOperations[TableMetadata]):
+    """The operations on tables."""
 
     def __init__(self, ports: CommitPorts, cache: MetadataCache, settings: Settings, uuid_lookup: UuidLookup) -> None:
-        self._ports = ports
+        super().__init__(ports, settings, ports.pointer, TABLE)
         self._cache = cache
-        self._settings = settings
-        self._creations = CreationOutcome(ports, cache, settings, uuid_lookup)
         self._uuid_lookup = uuid_lookup
 
     def create(
@@ -150,7 +120,7 @@ class CatalogOperations:
         recorded = RecordedWrites(manifests)
         taken = find_taken(self._ports, name)
         if taken is not None:
-            return self._creations.report_if_ours(taken, change, manifests)
+            return self._report_if_ours(taken, change, manifests)
         metadata, staged = stage_one(None, change, recorded, self._ports.runtime.now_ms, guard)
         try:
             others = sharing(metadata)
@@ -161,21 +131,22 @@ class CatalogOperations:
             manifests.discard(staged.files)
             with suppress(AlreadyExists):
                 # An earlier send may have made this table, which another writer has renamed since.
-                return self._creations.report_if_ours(other, change, manifests)
+                return self._report_if_ours(other, change, manifests)
             raise shared_folder(metadata.location, other.name)
         location = metadata_file.new_location(metadata, None, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata, self._cache.bounds)
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
         self._cache.put(location, metadata)
+        operation = self._operation("creation", name)
         try:
-            answer = send(lambda _: insert(name, location, metadata, owner))
+            answer = operation.send(lambda _: insert(name, location, metadata, owner))
         except IcebergHmsError:
             delete_files(self._ports.files, [location, *lists, *staged.files])
             raise
         # It was sent, so its files stay whatever its outcome: a sweep for orphans finds them when they are old.
-        another = self._creations.settle(answer, name, location, metadata)
+        another = self._settle_creation(operation, answer, location, metadata, new_file=True)
         if another is not None:
-            return self._creations.report_if_ours(another, change, manifests)
+            return self._report_if_ours(another, change, manifests)
         if isinstance(answer, Swapped):
             self._take_back_if_shared(name, location, metadata, lambda: look_again(metadata))
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
@@ -192,7 +163,7 @@ class CatalogOperations:
         """Remove the row that was just made if another table has got its folder meanwhile, and raise the InvalidInput
         of `look_again` once that is proved. Its files stay, as all do that a request has named. A table that somebody
         has committed to, or that cannot be removed, stays: what may be deleted for it is judged at each deletion
-        (`own_files`). new_file: as `CreationOutcome.settle` has it. Raises CommitStateUnknown."""
+        (`own_files`). new_file: as `_settle_creation` has it. Raises CommitStateUnknown."""
 
         def check(locked: Pointer) -> None:
             if locked.metadata_location != location:
@@ -206,7 +177,8 @@ class CatalogOperations:
             look_again()
         except InvalidInput as shared:
             try:
-                removed = self._remove(name, self._settings.lock_timeout_ms / 1000, check)
+                operation = self._operation("drop", name)
+                removed = self._remove(operation, self._settings.lock_timeout_ms / 1000, check)
             except CommitStateUnknown:
                 raise
             except IcebergHmsError as error:
@@ -214,7 +186,7 @@ class CatalogOperations:
                 return
             if removed is None:
                 raise perhaps_created(name, f"it was to be removed again: {shared.message}") from None
-            if not self._creations.has_another_name(name, location, metadata, new_file=new_file):
+            if not self._was_renamed(name, location, metadata, new_file=new_file):
                 raise
         except IcebergHmsError as error:
             logger.info("nobody looked again who shares the folder of %s: %s", name, error)
@@ -240,9 +212,14 @@ class CatalogOperations:
         Tables without a catalog use the names of their metadata files again (`v1.metadata.json`), so the file is read
         even if the cache has one of this name."""
 
-        def register(overdue: Callable[[], None] = tell_nobody) -> CommitReport:
+        operation = self._operation("registration", name)
+
+        def register() -> CommitReport:
             taken = find_taken(self._ports, name)
-            metadata = self._registered(name, location, taken, guard)
+            table_guard = guard if guard is None or taken is None else guard.with_table(taken)
+            metadata = self._registered(name, location, table_guard, self._cache.read_anew)
+            if table_guard is not None:
+                table_guard.check_metadata(None, metadata, metadata.snapshot_rows)
             if check is not None:
                 check(metadata, self._cache.version(taken).metadata if taken is not None and overwrite else None)
             if taken is not None and not overwrite:
@@ -251,126 +228,73 @@ class CatalogOperations:
             if taken is None or not same_folder(taken.location, metadata.location):
                 look()
             refuse_shared_paths(self._ports, name, metadata.location, _paths(metadata))
-            return self._register(name, location, metadata, taken, owner, wait_seconds, look, check, overdue)
+            if taken is None:
+                return self._register(operation, location, metadata, owner, look)
+            copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())
+            data = metadata_file.encode(metadata, self._cache.bounds)
+            self._ports.files.write(copy, data)
+            self._cache.put(copy, metadata)
+            return self._register_over(operation, copy, metadata, wait_seconds, check)
 
-        if not overwrite:
+        def publish() -> CommitReport:
             return self._published(register, "registered")
-        what = f"registration of {name}"
-        return run_with_caller_timeout(
-            self._ports, name, what, lambda overdue: self._published(lambda: register(overdue), "registered")
-        )
+
+        return operation.run(publish) if overwrite else publish()
 
     def _register(
         self,
-        name: TableName,
+        operation: Operation,
         location: str,
         metadata: TableMetadata,
-        taken: Pointer | None,
         owner: str | None,
-        wait_seconds: float,
-        look: Callable[[], object],
-        check: Callable[[TableMetadata, TableMetadata], None] | None,
-        overdue: Callable[[], None],
+        look_again: Callable[[], object],
     ) -> CommitReport:
-        if taken is None:
-            answer = send(lambda _: self._ports.pointer.create(name, location, metadata, owner))
-            another = self._creations.settle(answer, name, location, metadata, new_file=False)
-            if another is not None:
-                # A file that was registered twice gives two tables one UUID.
-                raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
-            if isinstance(answer, Swapped):
-                self._take_back_if_shared(name, location, metadata, look, new_file=False)
-            return _report(name, location, metadata, None)
-        copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())
-        data = metadata_file.encode(metadata, self._cache.bounds)
-        self._ports.files.write(copy, data)
-        self._cache.put(copy, metadata)
-        sent: list[CommitAttempt] = []
+        name = operation.name
+        answer = operation.send(lambda _: self._ports.pointer.create(name, location, metadata, owner))
+        another = self._settle_creation(operation, answer, location, metadata, new_file=False)
+        if another is not None:
+            # A file that was registered twice gives two tables one UUID.
+            raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
+        if isinstance(answer, Swapped):
+            self._take_back_if_shared(name, location, metadata, look_again, new_file=False)
+        return _report(name, location, metadata, None)
 
-        def swap(use: LockUse) -> str:
-            return self._swap_to(name, copy, metadata, wait_seconds, use, sent, check, overdue)
+    def _register_over(
+        self,
+        operation: Operation,
+        copy: str,
+        metadata: TableMetadata,
+        wait_seconds: float,
+        check: Callable[[TableMetadata, TableMetadata], None] | None,
+    ) -> CommitReport:
+        """Swap a table to metadata that does not follow from its own. copy: the file that holds it."""
+        name = operation.name
+        sent = False
+
+        def swap_to_copy(use: LockUse) -> str:
+            """Returns the metadata location that this replaced."""
+            nonlocal sent
+            with operation.locked([name], wait_seconds, use):
+                for _ in range(self._settings.commit_retry_num_retries + 1):
+                    # What is registered owns no folder: its metadata names whatever its writer put there.
+                    pointer = self._ports.pointer.load(name).without_record()
+                    base = self._cache.version(pointer)
+                    if check is not None:
+                        check(metadata, base.metadata)
+                    swap = TableSwap(self._ports, self._cache, CommitAttempt(base, metadata, copy))
+                    answer = operation.send(swap.send)
+                    sent = True
+                    if operation.is_made(swap, answer):
+                        return pointer.metadata_location
+            raise operation.moved_every_time()
 
         try:
-            previous = retry_with_full_lease(swap)
+            previous = retry_with_full_lease(swap_to_copy)
         except IcebergHmsError:
             if not sent:
                 delete_files(self._ports.files, [copy])
             raise
         return _report(name, copy, metadata, previous)
-
-    def _registered(
-        self, name: TableName, location: str, taken: Pointer | None, guard: LocationGuard | None
-    ) -> TableMetadata:
-        """The metadata in a file that a caller names. Raises LocationNotAllowed, for the file before it is touched."""
-        if guard is None:
-            return self._cache.read_anew(location)
-        if taken is not None:
-            guard = guard.with_table(taken)
-        guard.check_read(location, "the metadata file")
-        try:
-            metadata = self._cache.read_anew(location)
-        except ResourceExhausted:
-            raise
-        except (StorageError, UnsupportedFormat) as error:
-            # Why would tell what is in a file that may be none of the caller's.
-            logger.info("%r is not registered as %s: %s", location, name, error)
-            raise InvalidInput(
-                "The metadata file cannot be read, or is not table metadata that this server supports",
-                next_step="name another metadata file; nothing was registered",
-            ) from error
-        guard.check_metadata(None, metadata, metadata.snapshot_rows)
-        return metadata
-
-    def _swap_to(
-        self,
-        name: TableName,
-        location: str,
-        metadata: TableMetadata,
-        wait_seconds: float,
-        use: LockUse,
-        sent: list[CommitAttempt],
-        check: Callable[[TableMetadata, TableMetadata], None] | None,
-        overdue: Callable[[], None],
-    ) -> str:
-        """Swap a table to metadata that does not follow from its own. Returns the metadata location that this replaced.
-        sent: gets each swap that was sent. check: as for `register`."""
-        with locked(self._ports, [name], wait_seconds, use=use) as locks:
-            [lock] = locks
-            for _ in range(self._settings.commit_retry_num_retries + 1):
-                # What is registered owns no folder: its metadata names whatever its writer put there.
-                pointer = self._ports.pointer.load(name).without_record()
-                base = self._cache.version(pointer)
-                if check is not None:
-                    check(metadata, base.metadata)
-                attempt = CommitAttempt(base, metadata, location)
-                swap = TableSwap(self._ports, self._cache, attempt)
-                answer = send(swap.send, locks, overdue=overdue)
-                sent.append(attempt)
-                resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=overdue)
-                status = resolution.resolve(answer)
-                if status is CommitStatus.SUCCESS:
-                    return pointer.metadata_location
-                if status is CommitStatus.UNKNOWN or not (isinstance(answer, Refused) and answer.conflict):
-                    unchanged = status is CommitStatus.FAILURE
-                    raise_not_made(answer, unchanged=unchanged, what=f"registration of {name}")
-        raise CommitConflict(f"{name} moved under every attempt to register it, although its lock was held")
-
-    def rename(self, name: TableName, to: TableName, *, wait_seconds: float) -> None:
-        """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
-        CommitStateUnknown."""
-
-        run_with_caller_timeout(self._ports, name, f"rename of {name}", partial(self._rename, name, to, wait_seconds))
-
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float, overdue: Callable[[], None]) -> None:
-        ports = self._ports
-        with locked(ports, sorted({name, to}), wait_seconds, use=LockUse.BLIND) as locks:
-            refuse_taken(ports, to, f"Cannot rename {name} to {to}")
-            base = ports.pointer.load(name)
-            answer = send(partial(ports.pointer.rename, base, to), locks, blind=True, overdue=overdue)
-            load, location = ports.pointer.load, base.metadata_location
-            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks, overdue):
-                return
-            raise_not_made(answer, unchanged=points_at(load, name, location), what=f"rename of {name}")
 
     def drop(self, name: TableName, *, wait_seconds: float) -> TableVersion | None:
         """Remove a table's row; its files stay. Returns the table as it was, for a caller that purges it. None: the
@@ -379,45 +303,77 @@ class CatalogOperations:
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
-        return run_with_caller_timeout(self._ports, name, f"drop of {name}", partial(self._drop, name, wait_seconds))
+        operation = self._operation("drop", name)
 
-    def _drop(self, name: TableName, wait_seconds: float, overdue: Callable[[], None]) -> TableVersion | None:
-        pointer = self._remove(name, wait_seconds, overdue=overdue)
-        if pointer is None:
-            logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
-            return None
+        def drop() -> TableVersion | None:
+            row = self._remove(operation, wait_seconds)
+            if row is None:
+                logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
+                return None
+            try:
+                return self._cache.version(row)
+            except IcebergHmsError as error:
+                logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
+                return None
+
+        return operation.run(drop)
+
+    def _read(self, location: str) -> TableMetadata:
+        return self._cache.get(location)
+
+    def _find(self, uuid: str, folder: str, last_known: TableName) -> Sequence[Pointer]:  # noqa: ARG002 - most rows name the UUID
+        return [each.pointer for each in self._uuid_lookup.find(uuid, last_known)]
+
+    def _came_from(self, row: Pointer, location: str, metadata: TableMetadata, *, new_file: bool) -> CommitStatus:  # noqa: ARG002 - a table's log tells
+        is_seen = check_status(self._cache, row.metadata_location, ours=location, base="") is CommitStatus.SUCCESS
+        return CommitStatus.SUCCESS if is_seen else CommitStatus.FAILURE
+
+    def _was_renamed(self, name: TableName, location: str, metadata: TableMetadata, *, new_file: bool) -> bool:
+        """Whether a creation made a table that has another name by now, though it has none of this name any more: a
+        metastore that retries inside may make a table again that was renamed meanwhile. new_file: as for
+        `_settle_creation`. Raises CommitStateUnknown if that is not known."""
+        found = self._find_others(metadata, name)
+        if found is not None and not found:
+            return False
+        came = partial(self._came_from, location=location, metadata=metadata, new_file=new_file)
+        if found and new_file and any(came(each) is CommitStatus.SUCCESS for each in found):
+            return True
+        raise perhaps_created(name, f"another table may have its uuid {metadata.uuid}")
+
+    def _report_if_ours(self, taken: Pointer, change: Change, manifests: Manifests) -> CommitReport:
+        """The report of a change that made the table which has its name. Raises AlreadyExists if the table is another;
+        CommitStateUnknown if that is not known of a change whose snapshots the table may have, or may have had.
+
+        A staged table gets its UUID when it is staged, so two creations with one UUID are one creation, sent twice.
+        """
+        ids = change.identity.snapshot_ids
+        refused = AlreadyExists(f"Table already exists: {taken.name}")
         try:
-            return self._cache.version(pointer)
+            metadata = self._cache.get(taken.metadata_location)
         except IcebergHmsError as error:
-            logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
-            return None
-
-    def _remove(
-        self,
-        name: TableName,
-        wait_seconds: float,
-        check: Callable[[Pointer], None] | None = None,
-        overdue: Callable[[], None] = tell_nobody,
-    ) -> Pointer | None:
-        """Remove a table's row; returns it. None: the name is gone, but it is not proved that this removed the row.
-        check: raises, under the lock, to keep this row. Raises as `drop` and as the check."""
-        ports = self._ports
-        # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
-        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
-            pointer = ports.pointer.load(name)
-            if check is not None:
-                check(pointer)
-            answer = send(partial(ports.pointer.drop, pointer), locks, blind=True, overdue=overdue)
-            is_made = partial(is_dropped, ports.pointer.load, name, lambda: self._others_of(pointer))
-            if not was_made(ports, self._settings, name, answer, is_made, locks, overdue):
-                unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
-                raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
-            return pointer if isinstance(answer, Swapped) and held_until_now(locks) else None
-
-    def _others_of(self, pointer: Pointer) -> Sequence[TableVersion]:
-        """The tables that have the UUID of a table whose name is gone. Raises as `UuidLookup.find`."""
-        uuid = self._cache.get(pointer.metadata_location).uuid
-        return () if uuid is None else self._uuid_lookup.find(uuid, pointer.name)
+            if not ids:
+                raise refused from error
+            raise perhaps_created(taken.name, f"its metadata cannot be read: {error}") from error
+        uuid = _assigned_uuid(change, manifests)
+        same = uuid is not None and metadata.uuid is not None and uuid.lower() == metadata.uuid.lower()
+        present = [id_ for id_ in ids if metadata.snapshot_by_id(id_) is not None]
+        if len(present) == len(ids) and (same or (uuid is None and ids)):
+            return CommitReport(
+                table=taken.name,
+                metadata_location=taken.metadata_location,
+                metadata=metadata,
+                previous_metadata_location=taken.previous_metadata_location,
+                snapshot_ids=ids,
+                already_committed=True,
+            )
+        if present:
+            raise perhaps_created(
+                taken.name, f"it has {present} of the snapshots {list(ids)}, and uuid {metadata.uuid}"
+            )
+        if same:
+            # Files of expired snapshots may live on in later ones.
+            raise perhaps_created(taken.name, f"it has the uuid {uuid}, and none of the snapshots {list(ids)}")
+        raise refused
 
     def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
         """Run an operation, and publish its report with what it used, unless it was already committed."""
@@ -447,3 +403,11 @@ def _report(
         attempts=1,
         group_size=1,
     )
+
+
+def _assigned_uuid(change: Change, manifests: Manifests) -> str | None:
+    """The UUID that a creation gives its table. Raises as the change does."""
+    change.check(None)
+    staged = change.stage(None, manifests)
+    manifests.discard(staged.files)
+    return next((update["uuid"] for update in staged.updates if update["action"] == "assign-uuid"), None)

@@ -1,70 +1,56 @@
-"""Locks for a catalog operation, sends it, and finds out whether it was made.
+"""One operation on a table or view: its locks, its requests, and what became of them.
 
-A refusal or a lost reply proves nothing by itself: the table is looked at before anybody believes it.
+A refusal or a lost reply proves nothing by itself: `status_check` looks at the row before anybody believes it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NoReturn, TypeVar
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import renew_if_half_expired
+from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
+from iceberg_hms.coordinator.outcome.interrupts import wait_after_interrupt
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
     HeldLock,
     LockUse,
-    Pointer,
     Refused,
     Sending,
     SwapAnswer,
     Swapped,
     TableName,
-    Unanswered,
     tell_nobody,
 )
-from iceberg_hms.coordinator.sending.status_checks import status_checks, status_checks_while_pending
-from iceberg_hms.coordinator.sending.unanswered_swaps import let_locks_expire
+from iceberg_hms.coordinator.sending import status_check
+from iceberg_hms.coordinator.sending.status_check import (
+    ResolvableSwap,
+    StatusCheck,
+    SwapStatusCheck,
+    publish_overdue,
+)
 from iceberg_hms.errors import (
     AlreadyExists,
+    CommitConflict,
     CommitStateUnknown,
     CompareAndSwapUnproven,
     IcebergHmsError,
     LockLost,
-    NoSuchTable,
-    NoSuchView,
-    NotAnIcebergTable,
     proved,
 )
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 #: How often an operation is run again that sent nothing: its short lease was lost, and the server proved not atomic.
 _RETRIES_MAX: Final = 2
 
 
-@contextmanager
-def locked(
-    ports: CommitPorts, names: Sequence[TableName], wait_seconds: float, *, use: LockUse
-) -> Iterator[Sequence[HeldLock]]:
-    """Hold the locks on tables, acquired in the order given. Sort the names: two operations that lock the same tables
-    in different orders would wait for each other."""
-    request = ports.runtime.uuid()
-    held: list[HeldLock] = []
-    try:
-        for name in names:
-            held.append(ports.lock.acquire(name, wait_seconds=wait_seconds, request=request, use=use))
-        yield held
-    finally:
-        for lock in reversed(held):
-            lock.release()
-
-
-def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
+def retry_with_full_lease(operation: Callable[[LockUse], Result]) -> Result:
     """Run an operation whose requests carry an expected value. LockLost and CompareAndSwapUnproven mean that nothing
     was sent. After LockLost the metastore may be too slow for a short lease: run it again under the server's full one.
     After CompareAndSwapUnproven no lock may promise that the request compares atomically."""
@@ -79,129 +65,132 @@ def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
     return operation(use)
 
 
-def send(
-    request: Callable[[Sending], SwapAnswer],
-    locks: Sequence[HeldLock] = (),
-    *,
-    blind: bool = False,
-    overdue: Callable[[], None] = tell_nobody,
-) -> SwapAnswer:
-    """Send one request under locks, to a server such as they require. Raises an IcebergHmsError, proved, if nothing was
-    sent. blind: it may overwrite later commits on any server. overdue: as `Sending` has it."""
-    try:
-        for lock in locks:
-            lock.ensure_held(blind=blind)
-        # The ports raise their own errors only for failures before anything was sent.
-        return request(Sending(locks, any(lock.require_cas for lock in locks), overdue))
-    except IcebergHmsError as error:
-        raise proved(error) from error.__cause__
-    except Exception as error:  # noqa: BLE001 - whatever this is, the request may have been sent
-        return Unanswered(error)
+class Operation:
+    """One call of an operation on the table or view `name`. what: it is, for messages, as in "drop of db.t"."""
 
+    def __init__(self, ports: CommitPorts, settings: Settings, name: TableName, what: str) -> None:
+        self._ports = ports
+        self._settings = settings
+        self.name = name
+        self.what = what
+        self._locks: Sequence[HeldLock] = ()
+        self._overdue = tell_nobody
 
-def was_made(
-    ports: CommitPorts,
-    settings: Settings,
-    name: TableName,
-    answer: SwapAnswer,
-    is_made: Callable[[], bool],
-    locks: Sequence[HeldLock] = (),
-    overdue: Callable[[], None] = tell_nobody,
-) -> bool:
-    """Whether an operation was made, by its answer or by looks at the table (`is_made`).
+    @contextmanager
+    def locked(self, names: Collection[TableName], wait_seconds: float, use: LockUse) -> Iterator[None]:
+        """Hold the locks on tables, acquired in the order of the names: two operations that lock the same tables in
+        different orders would wait for each other."""
+        request = self._ports.runtime.uuid()
+        held: list[HeldLock] = []
+        try:
+            for name in sorted(names):
+                held.append(self._ports.lock.acquire(name, wait_seconds=wait_seconds, request=request, use=use))
+            self._locks = held
+            yield
+        finally:
+            self._locks = ()
+            for lock in reversed(held):
+                lock.release()
 
-    Without a final answer it may still be under way, so the table is looked at more than once; where only `locks`
-    protect the operation, until it can hardly be made any more. If it is not seen even then, the locks are left to
-    expire."""
-    match answer:
-        case Swapped():
+    def send(self, request: Callable[[Sending], SwapAnswer], *, blind: bool = False) -> SwapAnswer:
+        """Send one request under the locks. Raises an IcebergHmsError, proved, if nothing was sent. blind: the request
+        may overwrite later commits on any server."""
+        try:
+            for lock in self._locks:
+                lock.ensure_held(blind=blind)
+            return status_check.send(request, self._locks, self._overdue)
+        except IcebergHmsError as error:
+            raise proved(error) from error.__cause__
+
+    def status(self, answer: SwapAnswer, look: Callable[[], CommitStatus]) -> CommitStatus:
+        """What became of a request that was sent."""
+        return StatusCheck(self._ports, self._settings, self.name, look, self._locks, self._overdue).status(answer)
+
+    def make(self, request: Callable[[Sending], SwapAnswer], look: Callable[[], CommitStatus]) -> bool:
+        """Send a rename or drop, and return if it was made. Raises its refusal, or CommitStateUnknown.
+        True: the answer said so, and the locks were held all the time, so it changed the row that was loaded under
+        them."""
+        answer = self.send(request, blind=True)
+        status = self.status(answer, look)
+        # The metastore found the row changed, but it stands as it was read: another writer undid what may have been our
+        # operation.
+        was_undone = isinstance(answer, Refused) and answer.conflict and not isinstance(answer.error, AlreadyExists)
+        if status is not CommitStatus.SUCCESS:
+            self.raise_not_made(answer, CommitStatus.UNKNOWN if was_undone else status)
+        return isinstance(answer, Swapped) and self._held_until_now()
+
+    def is_made(self, swap: ResolvableSwap, answer: SwapAnswer) -> bool:
+        """Whether a swap was made that was sent under the lock. False: proved, it was not, since the row moved: make
+        another one. Raises its refusal, or CommitStateUnknown."""
+        [lock] = self._locks
+        status = SwapStatusCheck(self._ports, self._settings, swap, lock, self._overdue).status(answer)
+        if status is CommitStatus.SUCCESS:
             return True
-        case Refused(in_doubt=False):
-            return is_made()
-        case Unanswered(atomic=False, waited_seconds=waited_seconds) if locks:
-            checks = status_checks_while_pending(ports.runtime, settings, waited_seconds, overdue)
-            seen = any(is_made() for _ in checks)
-            if not seen:
-                let_locks_expire(ports, name, locks)
-            return seen
-        case Refused() | Unanswered():
-            return any(is_made() for _ in status_checks(ports.runtime, settings))
-
-
-def raise_not_made(answer: SwapAnswer, *, unchanged: bool, what: str) -> NoReturn:
-    """For an operation that was not seen. Raises the metastore's refusal if that is final and the table stands as it
-    was read (`unchanged`), else CommitStateUnknown."""
-    # The metastore found the table changed, but it stands as it was read: another writer undid what may have been our
-    # operation.
-    was_undone = isinstance(answer, Refused) and answer.conflict and not isinstance(answer.error, AlreadyExists)
-    if isinstance(answer, Refused) and not answer.in_doubt and unchanged and not was_undone:
-        raise answer.error
-    raise CommitStateUnknown(
-        f"it is not known whether the {what} was made: {answer}",
-        next_step="look at the table before you try again, and delete nothing",
-    )
-
-
-def held_until_now(locks: Sequence[HeldLock]) -> bool:
-    """Whether locks were held all the time: then an operation changed the table that was loaded under them."""
-    try:
-        for lock in locks:
-            renew_if_half_expired(lock)
-    except IcebergHmsError:
-        return False
-    return True
-
-
-def find_taken(ports: CommitPorts, name: TableName) -> Pointer | None:
-    """The Iceberg table that has a name; None if the name is free. Raises AlreadyExists if a view or another kind of
-    table has it."""
-    try:
-        return ports.pointer.load(name)
-    except NotAnIcebergTable as error:
-        holder = "View with same name" if error.is_view else "Table"
-        raise AlreadyExists(f"{holder} already exists: {name}") from error
-    except NoSuchTable:
-        return None
-
-
-def refuse_taken(ports: CommitPorts, name: TableName, what: str) -> None:
-    """Raises AlreadyExists if a table or view has a name. what: cannot be done, for the message."""
-    try:
-        ports.pointer.load(name)
-    except NotAnIcebergTable as error:
-        raise AlreadyExists(f"{what}. {'View' if error.is_view else 'Table'} already exists") from error
-    except NoSuchTable:
-        return
-    raise AlreadyExists(f"{what}. Table already exists")
-
-
-def points_at(load: Callable[[TableName], Pointer], name: TableName, location: str) -> bool:
-    """Whether a table or view is seen to have this metadata location; False also if it cannot be loaded. load: of the
-    port that has its row."""
-    try:
-        return load(name).metadata_location == location
-    except IcebergHmsError:
+        if status is CommitStatus.UNKNOWN or (isinstance(answer, Refused) and not answer.conflict):
+            self.raise_not_made(answer, status)
         return False
 
+    def raise_not_made(self, answer: SwapAnswer, status: CommitStatus) -> NoReturn:
+        """For a request that was not seen. Raises the metastore's refusal if the request is proved not to be made, else
+        CommitStateUnknown."""
+        if isinstance(answer, Refused) and not answer.in_doubt and status is CommitStatus.FAILURE:
+            raise answer.error
+        raise CommitStateUnknown(
+            f"it is not known whether the {self.what} was made: {answer}",
+            next_step="look at the table before you try again, and delete nothing",
+        )
 
-def is_dropped(load: Callable[[TableName], Pointer], name: TableName, has_another_name: Callable[[], object]) -> bool:
-    """Whether a table or view is seen to be gone, and under no other name: others rename without a lock.
-    has_another_name: searches for it. One that nobody can search for counts as dropped."""
-    if not is_gone(load, name):
-        return False
-    try:
-        return not has_another_name()
-    except IcebergHmsError as error:
-        logger.warning("%s is gone, and could not be looked up under other names: %s", name, error)
+    def moved_every_time(self) -> CommitConflict:
+        """The error for swaps of which none was made."""
+        return CommitConflict(f"{self.name} moved under every attempt at the {self.what}, although its lock was held")
+
+    def run(self, operation: Callable[[], Result]) -> Result:
+        """Run the operation on a thread of its own, so that its caller can leave when it is overdue: it goes on then.
+        Raises what the operation raises, or CommitStateUnknown when it is overdue.
+        After Ctrl-C the caller waits as `wait_after_interrupt` does: the operation may have been sent.
+        """
+        settled = self._ports.runtime.event()
+        results: list[Result] = []
+        errors: list[BaseException] = []
+        unknown: list[CommitStateUnknown] = []
+
+        def overdue() -> None:
+            if not unknown:
+                unknown.append(publish_overdue(self._ports, self.name, f"whether the {self.what} was made"))
+                settled.set()
+
+        def run() -> None:
+            try:
+                results.append(operation())
+            except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
+                errors.append(error)
+                if unknown:
+                    logger.warning("The %s, whose caller has left, ended: %s", self.what, error)
+            else:
+                if unknown:
+                    logger.warning("The %s, whose caller has left, was made", self.what)
+            settled.set()
+
+        self._overdue = overdue
+        try:
+            try:
+                self._ports.runtime.spawn(self.what, run)
+            except Exception as error:  # noqa: BLE001 - without a thread the caller cannot leave early; nothing else changes
+                logger.warning("The %s is made without a thread of its own: %s", self.what, error)
+                run()
+            settled.wait()
+        except KeyboardInterrupt as interrupt:
+            wait_after_interrupt(settled, interrupt, self.what)
+        if unknown:
+            raise unknown[0]
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def _held_until_now(self) -> bool:
+        try:
+            for lock in self._locks:
+                renew_if_half_expired(lock)
+        except IcebergHmsError:
+            return False
         return True
-
-
-def is_gone(load: Callable[[TableName], Pointer], name: TableName) -> bool:
-    """Whether a name is seen to have no table, or no view; False also if the metastore cannot be asked."""
-    try:
-        load(name)
-    except (NoSuchTable, NoSuchView):
-        return True
-    except IcebergHmsError:
-        return False
-    return False

@@ -274,6 +274,15 @@ def test_a_registration_that_was_made_is_success_whatever_the_metastore_answered
     assert harness.location() == report.metadata_location != before
 
 
+def test_a_registration_whose_swap_is_proved_absent_is_sent_again(harness):
+    """swap: lost | another commits | the same swap: refused | absent, and never made: the row has left its base"""
+    harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
+    harness.pointer.before_moves.append(lambda: harness.foreign_commit(other="1"))
+    report = harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+    assert harness.location() == report.metadata_location
+    assert [call for call, _ in harness.pointer.calls].count("swap") == 4
+
+
 def test_a_registration_that_was_overtaken_after_it_landed_is_success(harness):
     """swap: made, refused | another commits on it | looked up: in the chain behind the pointer"""
     harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)

@@ -163,6 +163,9 @@ def test_a_creation_that_lost_the_race_is_refused(views: Views) -> None:
     views.pointer.before_moves.append(lambda: views.pointer.add_hive_table(OTHER))
     with pytest.raises(AlreadyExists, match=r"Table with same name already exists: db\.w"):
         views.make(OTHER)
+    views.pointer.before_moves.append(lambda: views.make(TableName("db", "t"), "u-3"))
+    with pytest.raises(AlreadyExists, match=r"View with same name already exists: db\.t"):
+        views.create()
 
 
 @pytest.mark.parametrize("swaps", [1, 2, 3])
@@ -203,12 +206,13 @@ class RenamedSince:
         return self._look(name)
 
 
+@pytest.mark.parametrize("answer", [ScriptedAnswer.REPLY_LOST, ScriptedAnswer.REFUSED_AFTER_APPLY])
 @pytest.mark.parametrize("to_a_table", [True, False])
 @pytest.mark.parametrize("to", [OTHER, TableName("other", "v")])
 def test_a_creation_whose_view_was_renamed_and_its_name_taken_was_made(
-    to: TableName, to_a_table: bool, views: Views
+    to: TableName, to_a_table: bool, answer: ScriptedAnswer, views: Views
 ) -> None:
-    views.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    views.pointer.answers.append(answer)
     RenamedSince(views, to, to_a_table=to_a_table)
     created = views.make()
     assert views.pointer.rows[to].parameters["metadata_location"] == created.metadata_location

@@ -1,13 +1,22 @@
-"""Each row of the table in resolution.py, with a metastore that says what the test tells it to."""
+"""Each row of the table in status_check.py, with a metastore that says what the test tells it to."""
+
+from dataclasses import replace
 
 import pytest
 
+from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.outcome import Committed
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, Refused, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.sending.swap_outcome import SwapResolution, TableSwap
+from iceberg_hms.coordinator.sending.status_check import (
+    LONGEST_WAIT_SECONDS,
+    SwapStatusCheck,
+    TableSwap,
+    status_checks,
+    status_checks_until,
+)
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -106,10 +115,10 @@ CHAIN = {
 
 
 def resolve(answer, pointer, **more):
-    return resolution_of(pointer, **more).resolve(answer)
+    return check_of(pointer, **more).status(answer)
 
 
-def resolution_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None):
+def check_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None):
     runtime, files, told = runtime or QuickRuntime(), files_of(CHAIN), [] if told is None else told
     settings, events = Harness().settings, Harness()
     world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, events)
@@ -117,9 +126,7 @@ def resolution_of(pointer, *, lock=None, table_lock=None, told=None, runtime=Non
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
     swap = TableSwap(world, cache, attempt)
-    return SwapResolution(
-        world, settings, swap, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
-    )
+    return SwapStatusCheck(world, settings, swap, lock or ScriptedLock(runtime), lambda: told.append(runtime.now()))
 
 
 def test_a_swap_that_the_lock_covered_counts_without_a_look():
@@ -248,19 +255,17 @@ def test_a_swap_that_is_made_minutes_later_has_landed_while_its_lock_is_held():
 )
 def test_a_lock_is_left_only_while_a_swap_may_be_made_that_nothing_else_fences(answer, found, stays):
     lock = ScriptedLock(QuickRuntime())
-    resolution = resolution_of(ScriptedPointer(found, again=Refused(True, GONE)), lock=lock)
-    resolution.resolve(answer)
-    assert (resolution.lock_stays_seconds, lock.left) == ((300.0, True) if stays else (0.0, False))
+    check = check_of(ScriptedPointer(found, again=Refused(True, GONE)), lock=lock)
+    check.status(answer)
+    assert (check.locks_stay_seconds, lock.left) == ((300.0, True) if stays else (0.0, False))
 
 
 def test_callers_hear_unknown_when_a_lost_lock_is_not_there_again_soon():
     runtime, told = QuickRuntime(), []
     table_lock = ScriptedTableLock(LockNotAcquired("late"))
     lock = ScriptedLock(runtime, lost=True)
-    resolution = resolution_of(
-        ScriptedPointer("file:/base"), lock=lock, table_lock=table_lock, told=told, runtime=runtime
-    )
-    assert resolution.resolve(Swapped()) is CommitStatus.UNKNOWN
+    check = check_of(ScriptedPointer("file:/base"), lock=lock, table_lock=table_lock, told=told, runtime=runtime)
+    assert check.status(Swapped()) is CommitStatus.UNKNOWN
     assert table_lock.waits == [10.0, 300.0], "the second wait is the metastore's lease, and no caller waits for it"
     assert len(told) == 1
 
@@ -422,3 +427,46 @@ def test_a_late_twin_of_a_swap_that_was_sent_again_changes_nothing(harness):
     harness.commit(append("file:/a"))
     assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Refused]
     assert harness.data_files() == ["file:/a"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ({}, [1.0, 2.0, 4.0]),
+        ({"status_check_num_retries": 0}, []),
+        ({"status_check_num_retries": 5, "status_check_max_wait_ms": 3_000}, [1.0, 2.0, 3.0, 3.0, 3.0]),
+        ({"status_check_total_timeout_ms": 500}, []),
+    ],
+)
+def test_the_first_check_is_at_once_and_the_others_within_their_bounds(changes, waits):
+    runtime = QuickRuntime()
+    settings = replace(Settings.load({}, environ={}), **changes)
+    assert len(list(status_checks(runtime, settings))) == 1 + len(waits)
+    assert runtime.slept == waits
+
+
+class Clock(QuickRuntime):
+    late = 0.0
+
+    def now(self):
+        return self.late
+
+    def sleep(self, seconds):
+        self.late += seconds
+        super().sleep(seconds)
+
+
+def test_no_check_comes_after_the_total_timeout():
+    runtime = Clock()
+    settings = replace(Settings.load({}, environ={}), status_check_num_retries=9, status_check_total_timeout_ms=4_000)
+    assert len(list(status_checks(runtime, settings))) == 3
+    assert runtime.slept == [1.0, 2.0]
+
+
+def test_checks_until_a_deadline_are_unlimited_in_number_and_the_last_is_at_the_deadline():
+    runtime = Clock()
+    settings = Settings.load({}, environ={})
+    checked_at = [runtime.now() for _ in status_checks_until(runtime, settings, 40.0)]
+    assert checked_at == [1.0, 3.0, 7.0, 15.0, 25.0, 35.0, 40.0]
+    assert max(runtime.slept) == LONGEST_WAIT_SECONDS
+    assert list(status_checks_until(runtime, settings, 40.0)) == []

@@ -1,4 +1,4 @@
-"""Unanswered operations that only their lock protects: what callers get, and what becomes of the lock."""
+"""Unanswered swaps and operations that only their lock protects: what callers get, and what becomes of the lock."""
 
 from __future__ import annotations
 
