@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iceberg_hms.catalog.table import Table as Table
     from iceberg_hms.changes.operations.files.append import Append as Append
     from iceberg_hms.config import Settings as Settings
-    from iceberg_hms.coordinator.outcome.commit_report import CommitReport as CommitReport
+    from iceberg_hms.coordinator.outcome.outcome import CommitReport as CommitReport
     from iceberg_hms.coordinator.ports import TableName as TableName
     from iceberg_hms.errors import AccessDenied as AccessDenied
     from iceberg_hms.errors import AlreadyExists as AlreadyExists
@@ -121,7 +121,7 @@ _ERRORS = (
 PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
     "Append": "iceberg_hms.changes.operations.files.append",
     "Catalog": "iceberg_hms.catalog.catalog",
-    "CommitReport": "iceberg_hms.coordinator.outcome.commit_report",
+    "CommitReport": "iceberg_hms.coordinator.outcome.outcome",
     "DataFile": "iceberg_hms.format.manifests.manifest",
     "Settings": "iceberg_hms.config",
     "Snapshot": "iceberg_hms.format.metadata.snapshot",

@@ -36,7 +36,6 @@ INTERFACES = {
     "coordinator/ports.py",
     "coordinator/hive_ports.py",
     "coordinator/view_ports.py",
-    "coordinator/outcome/commit_report.py",
     "lock_record.py",
     "simulation/mutants/mutant.py",
 }

@@ -36,7 +36,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.locations.placement import NamespaceFolders
 from iceberg_hms.coordinator.operations.row_operations import find_taken
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import LOCK_MARK, Pointer, TableName
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable

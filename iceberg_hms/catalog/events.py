@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LocationNotAllowed

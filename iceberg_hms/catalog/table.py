@@ -13,7 +13,7 @@ from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
 from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.changes.change import Change
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot

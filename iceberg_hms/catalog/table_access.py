@@ -11,7 +11,7 @@ from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.files.cleanup import delete_files
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import NoSuchTable, QueueFull
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -15,7 +15,7 @@ from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, Staged
 from iceberg_hms.changes.operations.snapshot_operation import SnapshotOperation
 from iceberg_hms.changes.operations.snapshots.ref_change import RefChange
 from iceberg_hms.coordinator.files.cleanup import delete_files
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import InvalidInput, MissingFile

@@ -21,8 +21,7 @@ from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations.catalog_operations import CatalogOperations
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
-from iceberg_hms.coordinator.outcome.outcome import Failed, Unknown, broke_off
+from iceberg_hms.coordinator.outcome.outcome import CommitReport, Failed, Unknown, broke_off
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion

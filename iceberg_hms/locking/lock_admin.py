@@ -9,7 +9,7 @@ from typing import Protocol
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import LOCK_MARK, CommitPorts, TableName
 from iceberg_hms.errors import ConfigError, InvalidInput, LockUnavailable, MetastoreRefused, NotFound
 from iceberg_hms.identifiers import Identifier, table_name

@@ -24,7 +24,7 @@ from iceberg_hms.rest.responses import commit_response
 from iceberg_hms.rest.tables import named_table
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+    from iceberg_hms.coordinator.outcome.outcome import CommitReport
 
 
 def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:

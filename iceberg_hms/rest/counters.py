@@ -17,7 +17,7 @@ from iceberg_hms.rest.errors import cause_of
 from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+    from iceberg_hms.coordinator.outcome.outcome import CommitReport
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Upper bounds of the latency histogram, in seconds.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+    from iceberg_hms.coordinator.outcome.outcome import CommitReport
     from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 
 #: How often to check a commit after its time, in case its worker could not wake the event loop.

@@ -10,7 +10,7 @@ from functools import partial
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.errors import (
     CommitFailed,
     CommitStateUnknown,

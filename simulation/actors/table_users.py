@@ -25,7 +25,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.operations.manifests.conflicts import Isolation
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from iceberg_hms.catalog.events import LoggedEvents
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 

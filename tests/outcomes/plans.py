@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.changes.operations.manifests.conflicts import Isolation
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from tests.outcomes.rows import live_entries, name_of, rows_of
 from tests.outcomes.site import Planned, Refs, Site, Staged

@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import Response
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 
 
 class FileKind(StrEnum):

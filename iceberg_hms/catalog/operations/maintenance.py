@@ -13,7 +13,7 @@ from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis
 from iceberg_hms.changes.operations.files.rewrite_manifests import RewriteManifests
 from iceberg_hms.changes.operations.snapshots.expire_snapshots import ExpireSnapshots
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.updates.apply import apply

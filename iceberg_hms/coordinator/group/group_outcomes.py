@@ -21,8 +21,7 @@ from iceberg_hms.coordinator.outcome.already_committed import (
     doubt_of_swaps,
     refused_at_once,
 )
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
-from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown, broke_off
+from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown, broke_off
 from iceberg_hms.coordinator.ports import EventListener, Runtime, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt

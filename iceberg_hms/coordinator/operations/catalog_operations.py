@@ -36,8 +36,8 @@ from iceberg_hms.coordinator.locations.folder_overlaps import (
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
 from iceberg_hms.coordinator.operations.row_operations import TABLE, RowOperations, find_taken, perhaps_created
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus, check_status
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Manifests, Pointer, SwapAnswer, Swapped, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.reading.uuid_lookup import UuidLookup

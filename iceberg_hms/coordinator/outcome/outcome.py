@@ -1,12 +1,55 @@
-"""What became of a change that was committed in a group."""
+"""What became of a change: committed, with a report for the caller and the logs; failed; or unknown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.work import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """The result of one committed change.
+
+    metadata, metadata_location: the table as this commit's swap left it; other commits of the group are in it.
+    previous_metadata_location: what the swap replaced; None for a new table.
+    snapshot_ids: the snapshots that this change added; if the table already had its idempotency key, the snapshot of
+    the run that landed.
+    attempts: how often the coordinator built the group; replays: how many of these because the table had moved.
+    group_size: how many changes the swap carried.
+    rebased: whether the coordinator put the snapshot on a parent that its client had not seen.
+    queue_wait_ms, lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
+    metastore_calls: calls that the whole group sent, without heartbeats. They include the unlock in logs, in counters,
+    and in the report of a caller that commits alone; callers of a larger group get their reports before the unlock.
+    bytes_written: bytes of the metadata files, lists and manifests that the whole group wrote, also in abandoned
+    attempts; data files do not count.
+    already_committed: whether the change had landed before (a retry, or its idempotency key); this commit then added
+    nothing.
+    """
+
+    table: TableName
+    metadata_location: str
+    metadata: TableMetadata
+    previous_metadata_location: str | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    attempts: int = 0
+    replays: int = 0
+    group_size: int = 0
+    rebased: bool = False
+    queue_wait_ms: float = 0.0
+    lock_wait_ms: float = 0.0
+    swap_ms: float = 0.0
+    total_ms: float = 0.0
+    metastore_calls: int = 0
+    bytes_written: int = 0
+    already_committed: bool = False
+
+    def with_usage(self, usage: Usage) -> CommitReport:
+        """The report with what the commit used."""
+        return replace(self, metastore_calls=len(usage.calls), bytes_written=sum(usage.writes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.interrupts import wait_after_interrupt
-from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown
+from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap, carried_by
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, RequirementFailed, own_copy, proved

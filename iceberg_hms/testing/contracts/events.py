@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
+from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import EventListener, TableName
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import checks_of, expect_equal

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.coordinator.files.group_files import GroupFiles
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
-from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown
+from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit

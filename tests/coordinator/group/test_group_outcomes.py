@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.group.group_outcomes import GroupFigures, GroupOutcomes, replace_dependent_refusals
-from iceberg_hms.coordinator.outcome.commit_report import CommitReport
-from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome, Unknown
+from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
