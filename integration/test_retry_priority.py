@@ -14,7 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 import iceberg_hms
-from iceberg_hms.coordinator.scheduling.returning_clients import MISSES_MAX
+from iceberg_hms.coordinator.scheduling.retry_priority import MISSES_MAX
 from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.rest_clients import TOKEN

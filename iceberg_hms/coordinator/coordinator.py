@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
-from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.group.commit_group import CommitGroup
 from iceberg_hms.coordinator.group.group_lock import abandoned
@@ -31,12 +33,31 @@ from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStat
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, new_head
-from iceberg_hms.coordinator.staging.refused_change import RefusedChange
 from iceberg_hms.errors import QueueFull, proved
 from iceberg_hms.format.file_bounds import FileBounds
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.work import owned_by
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RefusedChange:
+    """A `Change` that every table refuses, since its door did: it is beyond a limit, say. error: for this reason.
+
+    It is queued all the same where an earlier process may have sent it: only the group that holds the table's lock can
+    exclude that such a swap is still made (`sent_swaps`)."""
+
+    identity: ChangeIdentity
+    error: Exception
+
+    def check(self, base: TableMetadata | None) -> NoReturn:  # noqa: ARG002 - the port's
+        """Raises the error."""
+        raise self.error
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> NoReturn:  # noqa: ARG002 - the port's
+        """Raises the error."""
+        raise self.error
 
 
 class Coordinator:

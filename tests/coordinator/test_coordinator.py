@@ -5,8 +5,10 @@ import threading
 import pytest
 
 from iceberg_hms.changes import updates
+from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, QueueFull, RequirementFailed
+from iceberg_hms.coordinator.coordinator import RefusedChange
+from iceberg_hms.errors import CommitStateUnknown, InvalidInput, LockNotAcquired, QueueFull, RequirementFailed
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from iceberg_hms.work import owned_by, owner
 from simulation.actors import requests
@@ -550,3 +552,13 @@ def test_of_two_refused_clients_the_second_gets_its_answer_when_the_first_is_bac
     waiting.wait()
     harness.runtime.join()
     assert {7, 8} < {each.snapshot_id for each in harness.metadata().snapshots}
+
+
+def test_a_refused_change_raises_its_reason_on_every_base():
+    harness = Harness()
+    change = RefusedChange(ChangeIdentity((7,)), InvalidInput("too large"))
+    for base in (None, harness.create()):
+        with pytest.raises(InvalidInput, match="too large"):
+            change.check(base)
+        with pytest.raises(InvalidInput, match="too large"):
+            change.stage(base, harness.manifests.open())

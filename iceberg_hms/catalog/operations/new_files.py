@@ -11,7 +11,6 @@ from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
-from iceberg_hms.coordinator.locations.linked_folders import LinkedFolders
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.datafiles.footers import describe, row_lineage
@@ -26,6 +25,8 @@ from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 FILE_BYTES: Final = 1_000
 #: What to do with a file that has a column which the table lacks.
 OnExtraColumns = Literal["refuse", "ignore"]
+#: How the key of a local file begins (`format.locations.file_key`).
+_LOCAL: Final = "file://"
 #: A file as callers name it.
 GivenFile = TypeVar("GivenFile", str, DataFile, str | DataFile)
 #: What is read of a file.
@@ -188,3 +189,38 @@ def _check_extra_columns(on_extra_columns: str) -> None:
     """Raises InvalidInput for what is neither "refuse" nor "ignore"."""
     if on_extra_columns not in ("refuse", "ignore"):
         raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
+
+
+class LinkedFolders:
+    """Which file a local path means whose folders are symbolic links. It looks at each folder once; one instance serves
+    one call, since links may change."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._own = {_LOCAL: _LOCAL}
+
+    def own_key(self, key: str) -> str:
+        """The key of the same file by its folder's own path; the same one where no folder is a link, in other stores,
+        and where a folder cannot be looked at. key: of a file (`format.locations.file_key`)."""
+        if not key.startswith(_LOCAL):
+            return key
+        folder, _, name = key.rpartition("/")
+        own = self._own.get(folder)
+        return f"{self._followed(folder) if own is None else own}/{name}"
+
+    def _followed(self, folder: str) -> str:
+        """By way of its parents, which most folders of a table share: to resolve each path anew takes ten times as
+        long."""
+        at = own = _LOCAL
+        for part in folder.removeprefix(_LOCAL).split("/")[1:]:
+            at = f"{at}/{part}"
+            if at not in self._own:
+                self._own[at] = self._target(f"{own}/{part}")
+            own = self._own[at]
+        return own
+
+    def _target(self, path: str) -> str:
+        try:
+            return file_key(self._files.real_path(path)) if self._files.is_link(path) else path
+        except IcebergHmsError:
+            return path

@@ -14,9 +14,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.ports import CommitPorts, TableName, ThreadEvent
-from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
-from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
+from iceberg_hms.coordinator.scheduling.table_state import BatchingWindow, TableState, TableStates
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import QueueFull
 

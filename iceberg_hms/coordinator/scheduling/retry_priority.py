@@ -10,7 +10,7 @@ prevent that:
 2. From the moment a client gets its refusal until its commit is back, other commits wait: for a bounded time, and
    for at most a share of all time.
 3. The commit with the most refusals goes first, in the queue and among the held answers.
-4. Nobody waits for a sender whose refused commits did not come back lately (`returning_clients`).
+4. Nobody waits for a sender whose refused commits did not come back lately (`ReturningClients`).
 
 A commit is recognised by its snapshot id, which clients keep over their retries (Iceberg's `SnapshotProducer` in Java,
 PyIceberg's `_SnapshotProducer._refresh_for_retry`).
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
+from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.scheduling.time_budget import TimeBudget
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, lost_its_place
 
@@ -32,6 +32,12 @@ from iceberg_hms.coordinator.staging.pending_commit import PendingCommit, lost_i
 REFUSED_MAX: Final = 256
 #: How many answers to hold at a time; the server sends further ones at once.
 HELD_MAX: Final = 64
+#: After so many refused commits in a row that a sender did not send again, stop waiting for it until one comes back.
+MISSES_MAX: Final = 2
+#: How many senders with misses to remember; the one whose last miss is oldest is forgotten first.
+SENDERS_MAX: Final = 256
+#: How many characters of a sender's name to compare; clients choose the name.
+_NAME_MAX: Final = 256
 
 
 @dataclass(slots=True)
@@ -184,3 +190,37 @@ class RetryPriority:
         if self._waiting_since is not None:
             self._budget.spend(self._waiting_since, now)
             self._waiting_since = None
+
+
+class ReturningClients:
+    """Which clients send a commit again after it was refused, of all tables. Safe for threads.
+
+    Some engines never do, and neither does a client that was killed. Waiting for them only delays other writers. The
+    server keeps no list of such engines: it judges each sender by what it did lately.
+
+    A sender is what a change says of its origin (`Identity.sender`): the name and version of an engine, and what it
+    does.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._misses_in_a_row: OrderedDict[str, int] = OrderedDict()
+        self._mutex = runtime.mutex()
+
+    def returns(self, sender: str) -> bool:
+        """Whether refused commits of this sender are worth waiting for."""
+        with self._mutex:
+            return self._misses_in_a_row.get(sender[:_NAME_MAX], 0) < MISSES_MAX
+
+    def record_return(self, sender: str) -> None:
+        """This sender sent a refused commit again."""
+        with self._mutex:
+            self._misses_in_a_row.pop(sender[:_NAME_MAX], None)
+
+    def record_miss(self, sender: str) -> None:
+        """This sender did not send a refused commit again in time."""
+        name = sender[:_NAME_MAX]
+        with self._mutex:
+            self._misses_in_a_row[name] = self._misses_in_a_row.get(name, 0) + 1
+            self._misses_in_a_row.move_to_end(name)
+            while len(self._misses_in_a_row) > SENDERS_MAX:
+                self._misses_in_a_row.popitem(last=False)

@@ -6,9 +6,8 @@ import pytest
 
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap, SentSwaps
-from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
-from iceberg_hms.coordinator.scheduling.table_state import TableStates
+from iceberg_hms.coordinator.scheduling.table_state import BatchingWindow, TableStates
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.runtime import ThreadRuntime
 from tests.coordinator.harness import NAME, Harness, append
