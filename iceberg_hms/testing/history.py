@@ -10,7 +10,7 @@ snapshot, adds them up, and compares the result with the summaries and with the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -20,7 +20,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.coordinator.ports import CommitPorts, Files, Pointer
 from iceberg_hms.errors import IcebergHmsError, MissingFile
-from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
@@ -41,12 +41,14 @@ class HistoryRule(StrEnum):
     DANGLING = "a file that the table names is missing"
     UNREADABLE = "a file that the table names cannot be read"
     LIST = "a manifest list contradicts its manifest"
-    DUPLICATE = "a file is in a snapshot twice"
+    DUPLICATE = "a file is in a snapshot twice, or has two deletion vectors"
     LOST = "an acknowledged change is not in the table exactly once"
     REFUSED = "a refused change is in the table"
     TOTALS = "a summary does not add up"
     CHAIN = "a ref's history is not one chain with rising sequence numbers"
     LOG = "the metadata log is not the table's history"
+    CLOCKS = "a time falls by more than the clocks of writers may differ"
+    ROW_IDS = "a row id is given twice, or not below the table's next"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +117,65 @@ def check_table(
     return history.check(tuple(acknowledged), tuple(refused), data_files)
 
 
-@dataclass
-class _Contents:
-    """The entries of a snapshot's manifests, each with the line of the list that names its manifest."""
+@dataclass(frozen=True, slots=True)
+class SnapshotContents:
+    """What a snapshot's list names.
+
+    lines: of its list. entries: those of each manifest that can be read, by its location.
+    failures: what cannot be read. A snapshot with failures is judged by the rest alone.
+    """
 
     snapshot: Snapshot
-    entries: list[tuple[ManifestFile, ManifestEntry]] = field(default_factory=list)
-    complete: bool = True
+    lines: Sequence[ManifestFile] = ()
+    entries: Mapping[str, Sequence[ManifestEntry]] = field(default_factory=dict)
+    failures: tuple[HistoryFinding, ...] = ()
 
     @property
-    def live(self) -> list[ManifestEntry]:
-        return [entry for _, entry in self.entries if entry.is_live]
+    def live(self) -> list[DataFile]:
+        """The live files, as often as its manifests list them."""
+        return [entry.data_file for _, entries in self.manifests for entry in entries if entry.is_live]
 
-    def own(self, status: EntryStatus) -> list[ManifestEntry]:
-        """Data-file entries that this snapshot itself added or deleted."""
+    @property
+    def manifests(self) -> Iterator[tuple[ManifestFile, Sequence[ManifestEntry]]]:
+        """The lines whose manifests can be read."""
+        return ((line, self.entries[line.manifest_path]) for line in self.lines if line.manifest_path in self.entries)
+
+    def own(self, status: EntryStatus) -> list[DataFile]:
+        """The data files that this snapshot itself added or deleted."""
         id_ = self.snapshot.snapshot_id
         return [
-            entry
-            for line, entry in self.entries
-            if entry.status == status and line.added_snapshot_id == id_ and entry.snapshot_id == id_ and _is_data(entry)
+            entry.data_file
+            for line, entries in self.manifests
+            if line.added_snapshot_id == id_
+            for entry in entries
+            if entry.status == status and entry.snapshot_id == id_ and _is_data(entry.data_file)
         ]
+
+
+class SnapshotReader:
+    """Reads what snapshots hold, each manifest once: manifests never change."""
+
+    def __init__(self, manifests: Manifests) -> None:
+        self._manifests = manifests
+        self._known: dict[str, Sequence[ManifestEntry]] = {}
+
+    def read(self, snapshot: Snapshot) -> SnapshotContents:
+        """All that a snapshot's list names."""
+        try:
+            lines = self._manifests.list(snapshot)
+        except IcebergHmsError as error:
+            return SnapshotContents(snapshot, failures=(_failure(f"list of snapshot {snapshot.snapshot_id}", error),))
+        entries, failures = {}, []
+        for line in lines:
+            path = line.manifest_path
+            try:
+                if path not in self._known:
+                    self._known[path] = tuple(self._manifests.entries([line]))
+            except IcebergHmsError as error:
+                failures.append(_failure(f"manifest {path}", error))
+            else:
+                entries[path] = self._known[path]
+        return SnapshotContents(snapshot, lines, entries, tuple(failures))
 
 
 class _History:
@@ -142,44 +183,41 @@ class _History:
         self._pointer = pointer
         self._metadata = metadata
         self._files = files
-        self._manifests = manifests
+        self._reader = SnapshotReader(manifests)
         self._ref = ref
-        self._findings: list[HistoryFinding] = []
-        self._read: dict[str, list[ManifestEntry] | None] = {}
+        self._findings: dict[HistoryFinding, None] = {}
 
     def check(self, acknowledged: Sequence[int | str], refused: Sequence[int | str], data_files: bool) -> HistoryReport:
         metadata_files = self._check_log()
-        self._check_chains()
-        contents = {each.snapshot_id: self._contents(each) for each in self._metadata.snapshots}
+        self._add(chain_findings(self._metadata))
+        contents = {each.snapshot_id: self._reader.read(each) for each in self._metadata.snapshots}
         for each in contents.values():
-            if each.complete:
-                self._check_duplicates(each)
-                self._check_totals(each)
+            self._add(each.failures)
+            self._add(snapshot_findings(each))
+        self._add(row_id_findings(self._metadata, contents.values()))
         head = self._metadata.ref(self._ref)
         history = [] if head is None else list(self._metadata.ancestors(head.snapshot_id))
-        live = [] if not history else [entry.data_file.file_path for entry in contents[history[0].snapshot_id].live]
+        live = [] if not history else [each.file_path for each in contents[history[0].snapshot_id].live]
         self._check_acknowledged(acknowledged, live, [contents[each.snapshot_id] for each in history])
         self._check_refused(refused, contents.values())
         if data_files:
-            for path in sorted({entry.data_file.file_path for each in contents.values() for entry in each.live}):
-                self._check_there(path, "data file")
+            for path in sorted({live.file_path for each in contents.values() for live in each.live}):
+                self._check_there(path)
         return HistoryReport(
             self._pointer.metadata_location, metadata_files, len(contents), tuple(sorted(live)), tuple(self._findings)
         )
 
-    def _found(self, rule: HistoryRule, message: str) -> None:
-        self._findings.append(HistoryFinding(rule, message))
+    def _add(self, findings: Iterable[HistoryFinding]) -> None:
+        self._findings.update(dict.fromkeys(findings))
 
-    def _check_there(self, location: str, what: str) -> None:
+    def _found(self, rule: HistoryRule, message: str) -> None:
+        self._add([HistoryFinding(rule, message)])
+
+    def _check_there(self, location: str) -> None:
         try:
             self._files.length(location)
         except IcebergHmsError as error:
-            self._found(HistoryRule.DANGLING, f"{what} {location}: {error.message}")
-
-    def _failed(self, what: str, error: IcebergHmsError) -> None:
-        self._findings.append(_failure(what, error))
-
-    # The chain of metadata files
+            self._found(HistoryRule.DANGLING, f"data file {location}: {error.message}")
 
     def _check_log(self) -> int:
         """Returns the number of readable metadata files."""
@@ -195,11 +233,11 @@ class _History:
             )
         times = [int(entry["timestamp-ms"]) for entry in self._metadata.metadata_log]
         if any(later < earlier - CLOCK_TOLERANCE_MS for earlier, later in pairwise(times)):
-            self._found(HistoryRule.LOG, f"times of the metadata log fall: {times}")
+            self._found(HistoryRule.CLOCKS, f"times of the metadata log fall: {times}")
         chain = [*((each, self._of_log(each)) for each in log), (current, self._metadata)]
         for (earlier, before), (later, after) in pairwise(chain):
             if before is not None and after is not None:
-                self._check_step(earlier, before, later, after)
+                self._add(swap_findings(earlier, before, later, after))
         return sum(metadata is not None for _, metadata in chain)
 
     def _of_log(self, location: str) -> TableMetadata | None:
@@ -208,125 +246,17 @@ class _History:
         except IcebergHmsError as error:
             deletes = self._metadata.properties.get(_DELETE_AFTER_COMMIT, "false").lower() == "true"
             if not (deletes and isinstance(error, MissingFile)):
-                self._failed("metadata log", error)
+                self._add([_failure("metadata log", error)])
             return None
-
-    def _check_step(self, earlier: str, before: TableMetadata, later: str, after: TableMetadata) -> None:
-        """Compare the two metadata files of one swap."""
-        step = f"{earlier} -> {later}"
-        if not after.metadata_log or after.metadata_log[-1]["metadata-file"] != earlier:
-            self._found(HistoryRule.LOG, f"{step}: the later file's log does not end in the earlier file")
-        if before.uuid != after.uuid:
-            self._found(HistoryRule.LOG, f"{step}: the table's uuid was {before.uuid} and is {after.uuid}")
-        for name in ("last_sequence_number", "last_updated_ms", "last_column_id"):
-            if getattr(after, name) < getattr(before, name):
-                self._found(
-                    HistoryRule.LOG, f"{step}: {name} fell from {getattr(before, name)} to {getattr(after, name)}"
-                )
-        for id_, raw in before.raw_snapshots_by_id.items():
-            if id_ in after.raw_snapshots_by_id and after.raw_snapshots_by_id[id_] != raw:
-                self._found(HistoryRule.LOG, f"{step}: snapshot {id_} was changed")
-
-    # The chain of snapshots
-
-    def _check_chains(self) -> None:
-        """Decoding has already checked that refs point to snapshots, ids are unique and no number is too high."""
-        metadata = self._metadata
-        numbers = Counter(each.sequence_number for each in metadata.snapshots if each.sequence_number)
-        for number, count in numbers.items():
-            if count > 1:
-                self._found(HistoryRule.CHAIN, f"sequence number {number} is used {count} times")
-        for name, ref in metadata.refs.items():
-            for child, parent in pairwise(metadata.ancestors(ref.snapshot_id)):
-                self._check_link(name, child, parent)
-
-    def _check_link(self, ref: str, child: Snapshot, parent: Snapshot) -> None:
-        link = f"{ref}: {parent.snapshot_id} -> {child.snapshot_id}"
-        if self._metadata.format_version > 1 and child.sequence_number <= parent.sequence_number:
-            self._found(
-                HistoryRule.CHAIN, f"{link}: number {parent.sequence_number} is followed by {child.sequence_number}"
-            )
-        if child.timestamp_ms < parent.timestamp_ms - CLOCK_TOLERANCE_MS:
-            self._found(HistoryRule.CHAIN, f"{link}: time {parent.timestamp_ms} is followed by {child.timestamp_ms}")
-
-    # Lists and manifests
-
-    def _contents(self, snapshot: Snapshot) -> _Contents:
-        contents = _Contents(snapshot)
-        try:
-            lines = self._manifests.list(snapshot)
-        except IcebergHmsError as error:
-            self._failed(f"manifest list of snapshot {snapshot.snapshot_id}", error)
-            contents.complete = False
-            return contents
-        for line in lines:
-            entries = self._entries(line, snapshot)
-            if entries is None:
-                contents.complete = False
-            else:
-                contents.entries.extend((line, entry) for entry in entries)
-        return contents
-
-    def _entries(self, line: ManifestFile, snapshot: Snapshot) -> list[ManifestEntry] | None:
-        """The entries of a manifest, read once; None if it cannot be read."""
-        path = line.manifest_path
-        if path not in self._read:
-            try:
-                self._read[path] = list(self._manifests.entries([line]))
-            except IcebergHmsError as error:
-                self._failed(f"manifest of snapshot {snapshot.snapshot_id}", error)
-                self._read[path] = None
-        entries = self._read[path]
-        if entries is not None:
-            self._check_line(line, entries, snapshot)
-        return entries
-
-    def _check_line(self, line: ManifestFile, entries: Sequence[ManifestEntry], snapshot: Snapshot) -> None:
-        counts = Counter(entry.status for entry in entries)
-        for status, said in (
-            (EntryStatus.ADDED, line.added_files_count),
-            (EntryStatus.EXISTING, line.existing_files_count),
-            (EntryStatus.DELETED, line.deleted_files_count),
-        ):
-            if said is not None and said != counts[status]:
-                self._found(
-                    HistoryRule.LIST,
-                    f"snapshot {snapshot.snapshot_id}: {line.manifest_path} has {counts[status]} entries "
-                    f"{status.name}, its list says {said}",
-                )
-        if line.sequence_number > snapshot.sequence_number:
-            self._found(
-                HistoryRule.LIST,
-                f"snapshot {snapshot.snapshot_id} has number {snapshot.sequence_number}, its manifest "
-                f"{line.manifest_path} has {line.sequence_number}",
-            )
-
-    def _check_duplicates(self, contents: _Contents) -> None:
-        for path, count in Counter(entry.data_file.file_path for entry in contents.live if _is_data(entry)).items():
-            if count > 1:
-                self._found(HistoryRule.DUPLICATE, f"snapshot {contents.snapshot.snapshot_id} has {path} {count} times")
-
-    def _check_totals(self, contents: _Contents) -> None:
-        summary = contents.snapshot.summary
-        for name, expected in _counted(contents):
-            said = summary.get(name)
-            # A writer leaves out a total that the parent lacks, and any count of zero.
-            if said is None and (name.startswith("total-") or expected == 0):
-                continue
-            if said != str(expected):
-                self._found(
-                    HistoryRule.TOTALS,
-                    f"snapshot {contents.snapshot.snapshot_id} says {name}={said}, its manifests make {expected}",
-                )
 
     # The answers that the writers got
 
     def _check_acknowledged(
-        self, acknowledged: Sequence[int | str], live: Sequence[str], history: Sequence[_Contents]
+        self, acknowledged: Sequence[int | str], live: Sequence[str], history: Sequence[SnapshotContents]
     ) -> None:
         ids = {each.snapshot.snapshot_id for each in history}
         counts = Counter(live)
-        added = Counter(entry.data_file.file_path for each in history for entry in each.own(EntryStatus.ADDED))
+        added = Counter(file.file_path for each in history for file in each.own(EntryStatus.ADDED))
         for item in acknowledged:
             if isinstance(item, int):
                 if item not in ids:
@@ -334,13 +264,139 @@ class _History:
             elif counts[item] != 1 or added[item] > 1:
                 self._found(HistoryRule.LOST, f"{item} is live {counts[item]} times and was added {added[item]} times")
 
-    def _check_refused(self, refused: Sequence[int | str], contents: Iterable[_Contents]) -> None:
+    def _check_refused(self, refused: Sequence[int | str], contents: Iterable[SnapshotContents]) -> None:
         everything = list(contents)
         ids = {each.snapshot.snapshot_id for each in everything}
-        paths = {entry.data_file.file_path for each in everything for _, entry in each.entries}
+        paths = {entry.data_file.file_path for each in everything for _, entries in each.manifests for entry in entries}
         for item in refused:
             if item in ids or item in paths:
                 self._found(HistoryRule.REFUSED, f"{item} is in the table")
+
+
+def swap_findings(earlier: str, before: TableMetadata, later: str, after: TableMetadata) -> Iterator[HistoryFinding]:
+    """Compare the metadata files before and after one swap, which have these locations."""
+    step = f"{earlier} -> {later}"
+    if not after.metadata_log or after.metadata_log[-1]["metadata-file"] != earlier:
+        logged = after.metadata_log[-1]["metadata-file"] if after.metadata_log else "nothing"
+        yield HistoryFinding(HistoryRule.LOG, f"{step}: the later file's log ends in {logged}")
+    if before.uuid != after.uuid:
+        yield HistoryFinding(HistoryRule.LOG, f"{step}: the table's uuid was {before.uuid} and is {after.uuid}")
+    for name in ("last_sequence_number", "last_updated_ms", "last_column_id", "next_row_id"):
+        if getattr(after, name) < getattr(before, name):
+            fell = f"{name} fell from {getattr(before, name)} to {getattr(after, name)}"
+            yield HistoryFinding(HistoryRule.LOG, f"{step}: {fell}")
+    for id_, raw in after.raw_snapshots_by_id.items():
+        if id_ in before.raw_snapshots_by_id:
+            if before.raw_snapshots_by_id[id_] != raw:
+                yield HistoryFinding(HistoryRule.LOG, f"{step}: snapshot {id_} was changed")
+            continue
+        added = Snapshot(raw)
+        # A snapshot without a parent starts a history of its own, whose numbers need not rise above others'.
+        if (
+            after.format_version > 1
+            and added.parent_id is not None
+            and added.sequence_number <= before.last_sequence_number
+        ):
+            message = f"snapshot {id_} has number {added.sequence_number}, the last was {before.last_sequence_number}"
+            yield HistoryFinding(HistoryRule.CHAIN, f"{step}: {message}")
+
+
+def chain_findings(metadata: TableMetadata) -> Iterator[HistoryFinding]:
+    """Check the lines of snapshots. Decoding has already checked that refs point to snapshots, ids are unique and no
+    number is too high."""
+    # A snapshot without a parent starts a history of its own, and may have any number.
+    numbers = Counter(
+        each.sequence_number for each in metadata.snapshots if each.sequence_number and each.parent_id is not None
+    )
+    for number, count in numbers.items():
+        if count > 1:
+            yield HistoryFinding(HistoryRule.CHAIN, f"sequence number {number} is used {count} times")
+    for name, ref in metadata.refs.items():
+        for child, parent in pairwise(metadata.ancestors(ref.snapshot_id)):
+            link = f"{name}: {parent.snapshot_id} -> {child.snapshot_id}"
+            if metadata.format_version > 1 and child.sequence_number <= parent.sequence_number:
+                message = f"number {parent.sequence_number} is followed by {child.sequence_number}"
+                yield HistoryFinding(HistoryRule.CHAIN, f"{link}: {message}")
+            if child.timestamp_ms < parent.timestamp_ms - CLOCK_TOLERANCE_MS:
+                message = f"time {parent.timestamp_ms} is followed by {child.timestamp_ms}"
+                yield HistoryFinding(HistoryRule.CLOCKS, f"{link}: {message}")
+
+
+def snapshot_findings(contents: SnapshotContents) -> Iterator[HistoryFinding]:
+    """Compare a snapshot's list with its manifests, and its summary with both."""
+    snapshot = contents.snapshot
+    what = f"snapshot {snapshot.snapshot_id}"
+    for line, entries in contents.manifests:
+        yield from _line_findings(snapshot, line, entries)
+    if contents.failures:
+        return
+    live = contents.live
+    files = Counter(each.file_path for each in live if _is_data(each))
+    vectors = Counter(each.referenced_data_file for each in live if each.is_deletion_vector)
+    for path, count in files.items():
+        if count > 1:
+            yield HistoryFinding(HistoryRule.DUPLICATE, f"{what} has {path} {count} times")
+    for data_file, count in vectors.items():
+        if count > 1:
+            yield HistoryFinding(HistoryRule.DUPLICATE, f"{what} has {count} deletion vectors of {data_file}")
+    for name, expected in _counted(contents):
+        said = snapshot.summary.get(name)
+        # A writer leaves out a total that the parent lacks, and any count of zero.
+        if said is None and (name.startswith("total-") or expected == 0):
+            continue
+        if said != str(expected):
+            yield HistoryFinding(HistoryRule.TOTALS, f"{what} says {name}={said}, its manifests make {expected}")
+
+
+def _line_findings(
+    snapshot: Snapshot, line: ManifestFile, entries: Sequence[ManifestEntry]
+) -> Iterator[HistoryFinding]:
+    counts = Counter(entry.status for entry in entries)
+    for status, said in (
+        (EntryStatus.ADDED, line.added_files_count),
+        (EntryStatus.EXISTING, line.existing_files_count),
+        (EntryStatus.DELETED, line.deleted_files_count),
+    ):
+        if said is not None and said != counts[status]:
+            message = f"has {counts[status]} entries {status.name}, its list says {said}"
+            yield HistoryFinding(HistoryRule.LIST, f"snapshot {snapshot.snapshot_id}: {line.manifest_path} {message}")
+    number, own = line.sequence_number, line.added_snapshot_id == snapshot.snapshot_id
+    if number > snapshot.sequence_number or (own and number != snapshot.sequence_number):
+        yield HistoryFinding(
+            HistoryRule.LIST,
+            f"snapshot {snapshot.snapshot_id} has number {snapshot.sequence_number}, its manifest "
+            f"{line.manifest_path} has {number}",
+        )
+
+
+def row_id_findings(metadata: TableMetadata, contents: Iterable[SnapshotContents]) -> Iterator[HistoryFinding]:
+    """Check that no two snapshots and no two manifests share row ids (spec: Row Lineage), and that next-row-id is
+    beyond them all. contents: of all snapshots."""
+    if metadata.format_version < 3:
+        return
+    snapshots = [
+        (each.first_row_id, each.first_row_id + (each.added_rows or 0), f"snapshot {each.snapshot_id}")
+        for each in metadata.snapshots
+        if each.first_row_id is not None
+    ]
+    # Many lists have the same line.
+    manifests = {
+        (
+            line.first_row_id,
+            line.first_row_id + (line.added_rows_count or 0) + (line.existing_rows_count or 0),
+            f"manifest {line.manifest_path}",
+        )
+        for each in contents
+        for line in each.lines
+        if line.first_row_id is not None
+    }
+    for ranges in (sorted(snapshots), sorted(manifests)):
+        for (_, end, name), (first, _, other) in pairwise(ranges):
+            if first < end:
+                yield HistoryFinding(HistoryRule.ROW_IDS, f"{name} and {other} both have row {first}")
+        if ranges and ranges[-1][1] > metadata.next_row_id:
+            message = f"{ranges[-1][2]} has row {ranges[-1][1] - 1}, the table's next is {metadata.next_row_id}"
+            yield HistoryFinding(HistoryRule.ROW_IDS, message)
 
 
 def _failure(what: str, error: IcebergHmsError) -> HistoryFinding:
@@ -349,23 +405,25 @@ def _failure(what: str, error: IcebergHmsError) -> HistoryFinding:
     )
 
 
-def _is_data(entry: ManifestEntry) -> bool:
-    return entry.data_file.content == FileContent.DATA
+def _is_data(file: DataFile) -> bool:
+    return file.content == FileContent.DATA
 
 
-def _records(entries: Iterable[ManifestEntry]) -> int:
-    return sum(entry.data_file.record_count for entry in entries)
+def _records(files: Iterable[DataFile]) -> int:
+    return sum(file.record_count for file in files)
 
 
-def _counted(contents: _Contents) -> Iterator[tuple[str, int]]:
+def _counted(contents: SnapshotContents) -> Iterator[tuple[str, int]]:
     """Summary properties (spec: metrics), and their values by the manifests."""
     live = contents.live
-    data = [entry for entry in live if _is_data(entry)]
+    data = [file for file in live if _is_data(file)]
     added, deleted = contents.own(EntryStatus.ADDED), contents.own(EntryStatus.DELETED)
     yield "total-data-files", len(data)
     yield "total-delete-files", len(live) - len(data)
     yield "total-records", _records(data)
-    yield "total-files-size", sum(entry.data_file.file_size_in_bytes for entry in live)
+    # Many deletion vectors may share one file (Java: ScanTaskUtil.contentSizeInBytes).
+    sizes = (file.content_size_in_bytes if file.is_deletion_vector else file.file_size_in_bytes for file in live)
+    yield "total-files-size", sum(size or 0 for size in sizes)
     yield "added-data-files", len(added)
     yield "added-records", _records(added)
     yield "deleted-data-files", len(deleted)

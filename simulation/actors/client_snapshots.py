@@ -30,6 +30,8 @@ from simulation.world.history import WriteAttempt
 _READS = {"flink.max-committed-checkpoint-id": "7"}
 #: How many manifests a merge replaces at most.
 _MERGED_MAX = 3
+#: The bytes of each file.
+_FILE_SIZE = 10
 
 
 class CommitKind(StrEnum):
@@ -147,7 +149,7 @@ class SnapshotBuilder:
     def _append(self, base: TableMetadata, before: _Before) -> SentSnapshot:
         own = self._write(base, [self._added()])
         extra = _READS if self._commit_kind is CommitKind.VALIDATED else {}
-        made = self._snapshot(base, before, own, (), {"operation": "append", **_ADDED, **extra})
+        made = self._snapshot(base, before, own, (), {"operation": "append", **_added_files(1), **extra})
         if self._commit_kind is CommitKind.INVALID:
             marked = updates.set_properties({self._attempt.mark or "": "1"})
             made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref("nowhere", 1, kind="tag")))
@@ -161,7 +163,7 @@ class SnapshotBuilder:
             kept = [replace(each, status=EntryStatus.EXISTING) for each in before.entries_of(chosen)]
             self._merged = chosen, self._write(base, [self._added(), *kept])
         merged, own = self._merged
-        return self._snapshot(base, before, own, merged, {"operation": "append", **_ADDED})
+        return self._snapshot(base, before, own, merged, {"operation": "append", **_added_files(1)})
 
     def _delete(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
         if not self._choose(before, 1):
@@ -169,7 +171,7 @@ class SnapshotBuilder:
         self._attempt.deleted_rows = self._rows_of_chosen()
         replaced = before.manifests_of(self._chosen)
         own = self._write(base, self._without_chosen(before, replaced))
-        return self._snapshot(base, before, own, replaced, {"operation": "delete", **_removed(1)})
+        return self._snapshot(base, before, own, replaced, {"operation": "delete", **self._removed_files(before)})
 
     def _mask(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
         if base.format_version == 1 or not self._choose(before, 1):
@@ -178,10 +180,11 @@ class SnapshotBuilder:
         path = f"file:/t/data/{self._attempt.operation}-deletes.parquet"
         self._own(path)
         deletes = DataFile(
-            path, "PARQUET", 1, 10, content=FileContent.POSITION_DELETES, referenced_data_file=self._chosen[0]
+            path, "PARQUET", 1, _FILE_SIZE, content=FileContent.POSITION_DELETES, referenced_data_file=self._chosen[0]
         )
         own = self._write(base, [ManifestEntry(EntryStatus.ADDED, deletes, snapshot_id=self._attempt.snapshot_id)])
         counts = {"added-delete-files": "1", "added-position-delete-files": "1", "added-position-deletes": "1"}
+        counts["added-files-size"] = str(_FILE_SIZE)
         return self._snapshot(base, before, own, (), {"operation": "delete", **counts})
 
     def _rewrite(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
@@ -194,7 +197,8 @@ class SnapshotBuilder:
         number = base.last_sequence_number if base.format_version > 1 and self._node.random.chance(0.5) else None
         added = replace(self._added(len(rows)), sequence_number=number)
         own = [*self._write(base, [added]), *self._write(base, self._without_chosen(before, replaced))]
-        return self._snapshot(base, before, own, replaced, {"operation": "replace", **_ADDED, **_removed(2)})
+        summary = {"operation": "replace", **_added_files(len(rows)), **self._removed_files(before)}
+        return self._snapshot(base, before, own, replaced, summary)
 
     def _choose(self, before: _Before, count: int) -> bool:
         """Choose the files to delete or rewrite the first time; afterwards, whether they are still live."""
@@ -221,8 +225,17 @@ class SnapshotBuilder:
         path = self._attempt.data_file or ""
         self._own(path)
         return ManifestEntry(
-            EntryStatus.ADDED, DataFile(path, "PARQUET", rows, 10), snapshot_id=self._attempt.snapshot_id
+            EntryStatus.ADDED, DataFile(path, "PARQUET", rows, _FILE_SIZE), snapshot_id=self._attempt.snapshot_id
         )
+
+    def _removed_files(self, before: _Before) -> dict[str, str]:
+        """What a summary says of the chosen files."""
+        gone = [entry.data_file for _, entry in before.entries if entry.data_file.file_path in self._chosen]
+        return {
+            "deleted-data-files": str(len(gone)),
+            "deleted-records": str(sum(each.record_count for each in gone)),
+            "removed-files-size": str(sum(each.file_size_in_bytes for each in gone)),
+        }
 
     def _own(self, path: str) -> None:
         self.data[path] = None
@@ -263,8 +276,6 @@ class SnapshotBuilder:
         return SentSnapshot(base, (updates.add_snapshot(raw), moved), (location, *(each.manifest_path for each in own)))
 
 
-_ADDED = {"added-data-files": "1", "added-records": "1", "added-files-size": "10"}
-
-
-def _removed(files: int) -> dict[str, str]:
-    return {"deleted-data-files": str(files)}
+def _added_files(rows: int) -> dict[str, str]:
+    """What a summary says of one data file."""
+    return {"added-data-files": "1", "added-records": str(rows), "added-files-size": str(_FILE_SIZE)}

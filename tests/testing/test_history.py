@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,10 +15,24 @@ from iceberg_hms.catalog.events import LoggedEvents
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.errors import NoSuchTable
-from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
-from iceberg_hms.testing.history import HistoryRule, check_table
+from iceberg_hms.testing.history import (
+    HistoryFinding,
+    HistoryRule,
+    SnapshotContents,
+    chain_findings,
+    check_table,
+    row_id_findings,
+    snapshot_findings,
+    swap_findings,
+)
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import MemoryTableLock
@@ -189,7 +204,10 @@ DAMAGES: dict[str, tuple[Callable[[Subject], object], set[HistoryRule]]] = {
     ),
     "the current metadata file is gone": (lambda s: s.files.delete(s.location), {HistoryRule.DANGLING}),
     "a parent has a later time": (
-        lambda s: s.edit(lambda raw: raw["snapshots"][2].update({"timestamp-ms": 5})), {HistoryRule.CHAIN}
+        lambda s: s.edit(lambda raw: raw["snapshots"][2].update({"timestamp-ms": 5})), {HistoryRule.CLOCKS}
+    ),
+    "an entry of the log has an earlier time": (
+        lambda s: s.edit(lambda raw: raw["metadata-log"][1].update({"timestamp-ms": 5})), {HistoryRule.CLOCKS}
     ),
     "a tag points nowhere": (
         lambda s: s.edit(lambda raw: raw["refs"].update({"x": {"type": "tag", "snapshot-id": 4}})),
@@ -230,3 +248,125 @@ def test_another_branch_is_judged_by_its_own_history(subject: Subject) -> None:
 def test_a_missing_table_raises_and_is_no_finding(subject: Subject) -> None:
     with pytest.raises(NoSuchTable):
         check_table(subject.world, "db.other")
+
+
+def contents(snapshot: dict[str, Any], *files: DataFile, **line: Any) -> SnapshotContents:
+    """A snapshot whose one manifest adds some files. line: what its list says otherwise."""
+    raw = {"snapshot-id": 1, "timestamp-ms": 1, "sequence-number": 3, "summary": {}, **snapshot}
+    said = {"sequence_number": 3, "min_sequence_number": 3, "added_files_count": len(files), **line}
+    listed = ManifestFile("file:/m.avro", 1, 0, added_snapshot_id=1, **said)
+    entries = [ManifestEntry(EntryStatus.ADDED, file, snapshot_id=1, sequence_number=3) for file in files]
+    return SnapshotContents(Snapshot(raw), [listed], {listed.manifest_path: entries})
+
+
+def found(findings: Iterable[HistoryFinding]) -> list[tuple[HistoryRule, str]]:
+    return [(each.rule, each.message) for each in findings]
+
+
+def vector(path: str, offset: int, data_file: str) -> DataFile:
+    return DataFile(
+        path,
+        "PUFFIN",
+        1,
+        100,
+        content=FileContent.POSITION_DELETES,
+        referenced_data_file=data_file,
+        content_offset=offset,
+        content_size_in_bytes=40,
+    )
+
+
+def test_a_second_deletion_vector_of_a_data_file_is_found() -> None:
+    sound = contents({}, vector("file:/v.puffin", 4, "file:/a"), vector("file:/v.puffin", 44, "file:/b"))
+    assert found(snapshot_findings(sound)) == []
+    twice = contents({}, vector("file:/v.puffin", 4, "file:/a"), vector("file:/w.puffin", 4, "file:/a"))
+    assert found(snapshot_findings(twice)) == [(HistoryRule.DUPLICATE, "snapshot 1 has 2 deletion vectors of file:/a")]
+
+
+def test_the_size_of_a_deletion_vector_is_that_of_its_blob() -> None:
+    vectors = vector("file:/v.puffin", 4, "file:/a"), vector("file:/v.puffin", 44, "file:/b")
+    assert found(snapshot_findings(contents({"summary": {"total-files-size": "80"}}, *vectors))) == []
+    [(rule, _)] = found(snapshot_findings(contents({"summary": {"total-files-size": "200"}}, *vectors)))
+    assert rule is HistoryRule.TOTALS
+
+
+@pytest.mark.parametrize(
+    ("number", "added_by", "broken"), [(3, 1, False), (2, 1, True), (2, 9, False), (4, 9, True), (4, 1, True)]
+)
+def test_a_manifest_has_the_number_of_the_snapshot_that_added_it(number: int, added_by: int, broken: bool) -> None:
+    sound = contents({})
+    [line] = sound.lines
+    moved = replace(line, sequence_number=number, added_snapshot_id=added_by)
+    expected = [(HistoryRule.LIST, f"snapshot 1 has number 3, its manifest file:/m.avro has {number}")]
+    assert found(snapshot_findings(replace(sound, lines=[moved]))) == (expected if broken else [])
+
+
+def metadata(version: int = 2, **fields: Any) -> TableMetadata:
+    column = {"id": 1, "name": "id", "required": False, "type": "long"}
+    schema = Schema.parse({"type": "struct", "schema-id": 0, "fields": [column]})
+    properties = {"format-version": str(version)}
+    return new_table_metadata(schema, None, None, "file:/t", properties, uuid="u", now_ms=1).replace(**fields)
+
+
+def snapshots(*numbers: tuple[int, int | None], **fields: Any) -> list[dict[str, Any]]:
+    """One for each: sequence number, parent."""
+    raw = []
+    for id_, (number, parent) in enumerate(numbers, start=1):
+        raw.append({"snapshot-id": id_, "timestamp-ms": 1, "sequence-number": number, **fields})
+        if parent is not None:
+            raw[-1]["parent-snapshot-id"] = parent
+    return raw
+
+
+def test_two_snapshots_share_a_number_only_if_one_begins_a_history() -> None:
+    assert found(chain_findings(metadata(snapshots=snapshots((1, None), (1, None), (2, 1), (2, None))))) == []
+    twice = metadata(snapshots=snapshots((1, None), (2, 1), (2, 1)))
+    assert found(chain_findings(twice)) == [(HistoryRule.CHAIN, "sequence number 2 is used 2 times")]
+
+
+@pytest.mark.parametrize(("number", "parent", "broken"), [(3, 1, False), (2, 1, True), (2, None, False)])
+def test_a_swap_adds_numbers_above_the_last(number: int, parent: int | None, broken: bool) -> None:
+    before = metadata(snapshots=snapshots((1, None)), last_sequence_number=2)
+    after = before.with_metadata_log_entry("file:/a", 1).replace(
+        snapshots=snapshots((1, None), (number, parent)), last_sequence_number=3
+    )
+    expected = [(HistoryRule.CHAIN, f"file:/a -> file:/b: snapshot 2 has number {number}, the last was 2")]
+    assert found(swap_findings("file:/a", before, "file:/b", after)) == (expected if broken else [])
+
+
+def test_a_swap_never_lowers_the_next_row_id() -> None:
+    before = metadata(3, next_row_id=9)
+    after = before.with_metadata_log_entry("file:/a", 1).replace(next_row_id=8)
+    expected = [(HistoryRule.LOG, "file:/a -> file:/b: next_row_id fell from 9 to 8")]
+    assert found(swap_findings("file:/a", before, "file:/b", after)) == expected
+
+
+@pytest.mark.parametrize(
+    ("of_snapshots", "of_manifests", "expected"),
+    [
+        (((0, 10), (10, 10)), ((0, 10), (10, 20)), []),
+        (((0, 10), (9, 10)), (), ["snapshot 0 and snapshot 1 both have row 9"]),
+        ((), ((0, 10), (9, 11)), ["manifest file:/0.avro and manifest file:/1.avro both have row 9"]),
+        ((), ((0, 10), (0, 10)), ["manifest file:/0.avro and manifest file:/1.avro both have row 0"]),
+        (((0, 10), (10, 21)), (), ["snapshot 1 has row 30, the table's next is 30"]),
+        ((), ((0, 10), (10, 21)), ["manifest file:/1.avro has row 30, the table's next is 30"]),
+        ((), (), []),
+    ],
+)
+def test_row_ids_that_are_given_twice_or_beyond_the_next_are_found(
+    of_snapshots: tuple[tuple[int, int], ...], of_manifests: tuple[tuple[int, int], ...], expected: list[str]
+) -> None:
+    raw = [
+        {"snapshot-id": id_, "timestamp-ms": 1, "first-row-id": first, "added-rows": rows}
+        for id_, (first, rows) in enumerate(of_snapshots)
+    ]
+    lines = [
+        ManifestFile(
+            f"file:/{number}.avro", 1, 0, 1, first_row_id=first, added_rows_count=rows - 1, existing_rows_count=1
+        )
+        for number, (first, rows) in enumerate(of_manifests)
+    ]
+    table, listed = metadata(3, next_row_id=30, snapshots=raw), SnapshotContents(Snapshot({}), lines)
+    # Two lists name the same manifests.
+    assert found(row_id_findings(table, [listed, listed])) == [(HistoryRule.ROW_IDS, each) for each in expected]
+    assert found(row_id_findings(metadata(2, snapshots=raw), [listed])) == []

@@ -22,7 +22,7 @@ def test_a_snapshot_holds_files_rows_and_all_that_its_list_names() -> None:
     held = of_main(manual.storage, manual.metadata())
     assert held.files == held.rows == Counter((A, B))
     assert len(held.named) == 5
-    assert (held.gone, held.numbers) == (frozenset(), {2})
+    assert (held.gone, held.findings) == (frozenset(), ())
     assert ContentsReader(manual.storage).read(None) == Contents()
 
 
@@ -46,9 +46,3 @@ def test_a_deleted_row_is_gone_and_a_rewritten_one_is_there_once() -> None:
         assert held.rows.total() == rows
         assert held.gone >= {A, B} - held.rows.keys()
     assert held.files.total() == 1
-
-
-def test_row_ids_are_those_of_the_manifests() -> None:
-    made = sent_commit(CommitKind.APPEND, properties={"format-version": "3"})
-    ids = sorted((first, end) for first, end, _ in of_main(made.storage, made.metadata).row_ids)
-    assert ids == [(0, 1), (1, 2), (2, 3)]

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-
 import pytest
 
 from iceberg_hms.changes import updates
 from simulation.actors import requests
-from simulation.checks.contents import Contents, ContentsReader
-from simulation.checks.invariants import INVARIANTS, broken, one_vector
+from simulation.checks.contents import ContentsReader
+from simulation.checks.invariants import INVARIANTS, broken
 from simulation.checks.observed_table import ObservedTable
-from simulation.checks.view import View
 from simulation.engine.runtime import EPOCH_MS
 from simulation.world.cluster import TABLE
 from simulation.world.first_table import empty_table
-from simulation.world.history import Answer, CatalogCallKind, History, WriterKind
+from simulation.world.history import Answer, CatalogCallKind, WriterKind
 from simulation.world.metastore import METADATA_LOCATION, LockRow, SwapSupport, iceberg_row
 from tests.simulation.manual_schedule import OTHER, ManualSchedule
 
@@ -172,17 +168,6 @@ def test_a_file_that_is_refused_because_the_table_has_it_and_is_not_there_is_see
     assert names(manual) == "duplicate-is-there"
 
 
-def test_our_swap_that_does_not_follow_what_it_replaces_is_seen() -> None:
-    manual = ManualSchedule()
-    first = manual.location
-    manual.append(1)
-    manual.append(2, base=first)
-    assert (
-        manual.failure == "one-chain: 00002-x.metadata.json replaced 00001-x.metadata.json, "
-        "and logs 00000-first.metadata.json as its predecessor"
-    )
-
-
 def test_a_snapshot_beside_main_is_seen() -> None:
     manual = ManualSchedule()
     manual.append(1)
@@ -213,15 +198,6 @@ def test_a_transaction_of_which_a_part_lands_is_seen() -> None:
     manual.attempt(1, committed_with=manual.attempt(2))
     manual.append(1)
     assert names(manual) == "lands-whole"
-
-
-@pytest.mark.parametrize(("count", "seen"), [(1, False), (2, True)])
-def test_a_second_deletion_vector_of_a_file_is_seen(count: int, seen: bool) -> None:
-    before = empty_table("u", {"format-version": "3"}, EPOCH_MS)
-    after = before.replace(snapshots=[{"snapshot-id": 1, "timestamp-ms": 1}])
-    held = {1: replace(Contents(), vectors=Counter({"file:/t/data/1.parquet": count}))}
-    view = View(ObservedTable("file:/n", after, held=held), (), History(), before=ObservedTable("file:/m", before))
-    assert (one_vector(view) is not None) is seen
 
 
 def test_the_deletion_of_a_needed_file_is_seen() -> None:
@@ -443,7 +419,6 @@ def test_every_invariant_is_shown_red_in_a_test() -> None:
         "one-chain",
         "requirement-held",
         "lands-whole",
-        "one-vector",
         "locations-never-reused",
         "same-table",
         "catalog-answer-is-true",
