@@ -302,7 +302,7 @@ class Schedule:
     def _ensemble(self, random: SeededRandom) -> Ensemble:
         scenario = self.scenario
         ensemble = Ensemble(
-            self.scheduler,
+            lambda: self.scheduler.now,
             timeout_seconds=scenario.lease_seconds,
             ends_after=random.pick((1.0, 1.0, 1.5)),
             cut_off_after=0.1 if scenario.ends_sessions_early else 1.5,

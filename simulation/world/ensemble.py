@@ -1,4 +1,4 @@
-"""The simulated ZooKeeper: sessions that end without a ping, sequential ephemeral nodes, watches."""
+"""ZooKeeper in memory: sessions that end without a ping, sequential ephemeral nodes, watches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from iceberg_hms.zookeeper.faults import NodeGone
 from simulation.engine.runtime import EPOCH_MS
-from simulation.engine.scheduler import Scheduler
 
 
 class Expired(Exception):
@@ -16,7 +15,7 @@ class Expired(Exception):
 
 @dataclass(slots=True, eq=False)
 class ServerSession:
-    """heard: simulated seconds of its last ping or request. cut_off: since when its connection is known to be broken.
+    """heard: when its last ping or request came, in seconds. cut_off: since when its connection is known to be broken.
     seen: the newest change that the servers reported to it; no server shows it an older state."""
 
     id: int
@@ -40,7 +39,7 @@ class ZNode:
 
 
 @dataclass(slots=True)
-class _Folder:
+class Folder:
     """nodes: all that were ever created. number: of the next sequential one."""
 
     nodes: dict[str, ZNode] = field(default_factory=dict)
@@ -50,21 +49,29 @@ class _Folder:
 class Ensemble:
     """All servers as one. Every request takes effect at once; only reads may see an older state.
 
-    timeout_seconds: of sessions, as granted. ends_after: a session without a ping ends after this share of the timeout;
-    more than one where the servers notice late. cut_off_after: the same for a session whose connection is known to be
-    broken. on_first: called with the owner of the node that becomes the first of its folder.
+    now: its clock, in seconds. epoch_ms: its wall clock when `now` was 0. timeout_seconds: of sessions, as granted.
+    ends_after: a session without a ping ends after this share of the timeout; more than one where the servers notice
+    late. cut_off_after: the same for a session whose connection is known to be broken.
+    on_first: called with the owner of the node that becomes the first of its folder. folders: by path.
     """
 
     def __init__(
-        self, scheduler: Scheduler, *, timeout_seconds: float, ends_after: float, cut_off_after: float
+        self,
+        now: Callable[[], float],
+        *,
+        timeout_seconds: float,
+        ends_after: float = 1.0,
+        cut_off_after: float = 1.0,
+        epoch_ms: int = EPOCH_MS,
     ) -> None:
         self.timeout_seconds = timeout_seconds
         self.on_first: Callable[[str], None] | None = None
-        self._scheduler = scheduler
+        self._now = now
+        self._epoch_ms = epoch_ms
         self._ends_after = ends_after * timeout_seconds
         self._cut_off_after = cut_off_after * timeout_seconds
         self._sessions: dict[int, ServerSession] = {}
-        self._folders: dict[str, _Folder] = {}
+        self.folders: dict[str, Folder] = {}
         self._watches: dict[str, dict[Callable[[], None], None]] = {}
         self._changes = 0
         self._last_session = 0
@@ -72,7 +79,7 @@ class Ensemble:
     def begin(self, owner: str) -> int:
         """A new session; returns its id."""
         self._last_session += 1
-        self._sessions[self._last_session] = ServerSession(self._last_session, owner, self._scheduler.now)
+        self._sessions[self._last_session] = ServerSession(self._last_session, owner, self._now())
         return self._last_session
 
     def touch(self, session: int) -> ServerSession:
@@ -81,14 +88,14 @@ class Ensemble:
         if session not in self._sessions:
             raise Expired
         found = self._sessions[session]
-        found.heard = self._scheduler.now
+        found.heard = self._now()
         found.cut_off = None
         return found
 
     def cut_off(self, session: int) -> None:
         """Called when the connection of a session breaks."""
         if session in self._sessions:
-            self._sessions[session].cut_off = self._scheduler.now
+            self._sessions[session].cut_off = self._now()
 
     def seen(self, session: int) -> int:
         """The newest change that the servers reported to a session."""
@@ -104,20 +111,19 @@ class Ensemble:
         ended = self._sessions.pop(session, None)
         if ended is None:
             return
-        for path, node in self._living():
+        for path, node in self.nodes.items():
             if node.owner is ended and not node.lasts:
                 self._remove(path, node)
 
     def create(self, session: int, folder: str, prefix: str, data: bytes) -> str:
         """Create a sequential ephemeral node; returns its name. Raises Expired."""
         owner = self.touch(session)
-        room = self._folders.setdefault(folder, _Folder())
+        room = self.folders.setdefault(folder, Folder())
         name = f"{prefix}{room.number:010d}"
         room.number += 1
         self._changes += 1
         owner.seen = self._changes
-        created_ms = EPOCH_MS + int(self._scheduler.now * 1000)
-        room.nodes[name] = ZNode(name, owner, data, self._changes, created_ms)
+        room.nodes[name] = ZNode(name, owner, data, self._changes, self._now_ms())
         self._report_first(folder, name)
         return name
 
@@ -127,21 +133,21 @@ class Ensemble:
         folder, _, name = path.rpartition("/")
         self._changes += 1
         owner.seen = self._changes
-        created_ms = EPOCH_MS + int(self._scheduler.now * 1000)
-        node = ZNode(name, owner, data, self._changes, created_ms, lasts=True)
-        self._folders.setdefault(folder, _Folder()).nodes[name] = node
+        node = ZNode(name, owner, data, self._changes, self._now_ms(), lasts=True)
+        self.folders.setdefault(folder, Folder()).nodes[name] = node
 
     def children(self, session: int, folder: str, *, behind: bool = False) -> list[str]:
-        """Names in a folder, in no useful order. behind: the answering server knows no more changes than this session
-        has seen. Raises NodeGone, Expired."""
+        """Names of the nodes and folders in a folder, in no useful order. behind: the answering server knows no more
+        changes than this session has seen. Raises NodeGone, Expired."""
         asking = self.touch(session)
-        if folder not in self._folders:
+        below = {path[len(folder) + 1 :].partition("/")[0] for path in self.folders if path.startswith(f"{folder}/")}
+        if folder not in self.folders and not below:
             raise NodeGone(folder)
         as_of = asking.seen if behind else self._changes
         asking.seen = as_of
-        nodes = self._folders[folder].nodes.values()
-        names = [each.name for each in nodes if each.born <= as_of and (each.died is None or each.died > as_of)]
-        return sorted(names, reverse=True)
+        nodes = self.folders.get(folder, Folder()).nodes.values()
+        names = {each.name for each in nodes if each.born <= as_of and (each.died is None or each.died > as_of)}
+        return sorted(names | below, reverse=True)
 
     def sync(self, session: int) -> None:
         """The server of a session catches up with all changes. Raises Expired."""
@@ -183,26 +189,32 @@ class Ensemble:
     def holders(self) -> list[str]:
         """The owners of all ephemeral nodes that exist."""
         self._expire()
-        return [node.owner.owner for _, node in self._living() if not node.lasts]
+        return [node.owner.owner for node in self.nodes.values() if not node.lasts]
+
+    @property
+    def nodes(self) -> dict[str, ZNode]:
+        """All nodes that exist, by path."""
+        # `list` copies at once: another thread may add a node meanwhile.
+        return {
+            f"{folder}/{node.name}": node
+            for folder, room in list(self.folders.items())
+            for node in list(room.nodes.values())
+            if node.died is None
+        }
 
     def _expire(self) -> None:
-        now = self._scheduler.now
+        now = self._now()
         for each in list(self._sessions.values()):
             cut_off = each.cut_off is not None and each.cut_off < now - self._cut_off_after
             if cut_off or each.heard < now - self._ends_after:
                 self.end(each.id)
 
-    def _living(self) -> list[tuple[str, ZNode]]:
-        return [
-            (f"{folder}/{node.name}", node)
-            for folder, room in self._folders.items()
-            for node in room.nodes.values()
-            if node.died is None
-        ]
+    def _now_ms(self) -> int:
+        return self._epoch_ms + int(self._now() * 1000)
 
     def _find(self, path: str) -> ZNode | None:
         folder, _, name = path.rpartition("/")
-        node = self._folders[folder].nodes.get(name) if folder in self._folders else None
+        node = self.folders[folder].nodes.get(name) if folder in self.folders else None
         return None if node is None or node.died is not None else node
 
     def _get(self, path: str) -> ZNode:
@@ -229,4 +241,4 @@ class Ensemble:
 
     def _queue(self, folder: str) -> list[ZNode]:
         """The living nodes of a folder, whose first holds the lock."""
-        return [each for each in self._folders[folder].nodes.values() if each.died is None and not each.lasts]
+        return [each for each in self.folders[folder].nodes.values() if each.died is None and not each.lasts]

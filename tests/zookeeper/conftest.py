@@ -13,7 +13,8 @@ from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
-from tests.zookeeper.ensemble import NAME, Ensemble, MemorySession
+from simulation.world.ensemble import Ensemble
+from tests.zookeeper.memory_session import NAME, MemorySession, new_ensemble
 
 MOVE_SECONDS = 600.0
 
@@ -44,7 +45,7 @@ class Writer:
 
 @pytest.fixture
 def ensemble() -> Ensemble:
-    return Ensemble()
+    return new_ensemble()
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.faults import NoReply
+from simulation.world.ensemble import Ensemble
 from tests.polling import eventually
-from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble
+from tests.zookeeper.memory_session import FOLDER, NAME, remove
 
 
 def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> LockAttempt:
@@ -104,7 +105,7 @@ def test_a_waiter_watches_the_one_before_it_and_counts_from_when_it_is_the_first
     waiter.runtime.spawn("waiter", lambda: (got.append(attempt(waiter).run()), done.set())[0])
     assert eventually(lambda: waiter.session.calls[-1:] == ["watch"])
     released_at = waiter.runtime.read_clocks()
-    ensemble.remove(held.path)
+    remove(ensemble, held.path)
     assert done.wait(20)
     assert got[0][1] >= released_at
 
@@ -116,8 +117,8 @@ def test_a_waiter_that_an_operator_removes_asks_again(writers: Any, ensemble: En
     waiter.runtime.spawn("waiter", lambda: (attempt(waiter).run(), done.set())[0])
     assert eventually(lambda: waiter.session.calls[-1:] == ["watch"])
     [own] = set(ensemble.nodes) - {held.path}
-    ensemble.remove(own)
-    ensemble.remove(held.path)
+    remove(ensemble, own)
+    remove(ensemble, held.path)
     assert done.wait(20)
     assert waiter.session.calls.count("create") == 2
 
@@ -173,5 +174,5 @@ def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(
         impatient.run()
     impatient.withdraw()
     [marker] = [path for path in ensemble.nodes if path.endswith("-swapping")]
-    ensemble.remove(marker)
+    remove(ensemble, marker)
     attempt(writers(), wait_seconds=5).run()

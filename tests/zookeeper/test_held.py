@@ -13,8 +13,9 @@ from iceberg_hms.coordinator.ports import HeldLock
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
 from iceberg_hms.zookeeper.nodes import OwnNode
+from simulation.world.ensemble import Ensemble
 from tests.polling import eventually
-from tests.zookeeper.ensemble import FOLDER, Ensemble
+from tests.zookeeper.memory_session import FOLDER, remove
 
 LEASE = 30.0
 
@@ -137,7 +138,7 @@ def test_a_lease_passes_while_the_machine_is_suspended(writers: Any) -> None:
 
 def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensemble) -> None:
     held = take(writers())
-    ensemble.remove(f"{FOLDER}/me-0-lock-0000000000")
+    remove(ensemble, f"{FOLDER}/me-0-lock-0000000000")
     for question in (held.renew, held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match="removed"):
             question()

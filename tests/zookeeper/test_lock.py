@@ -11,8 +11,9 @@ from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired, LockUnav
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.zookeeper import lock as module
+from simulation.world.ensemble import Ensemble, Folder
 from tests.polling import eventually
-from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble
+from tests.zookeeper.memory_session import FOLDER, NAME
 
 
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
@@ -87,7 +88,7 @@ def test_a_lock_that_an_operator_removes_is_lost(writers: Any) -> None:
 
 
 def test_the_error_of_a_writer_that_timed_out_names_the_holder(writers: Any, ensemble: Ensemble) -> None:
-    ensemble.numbers[FOLDER] = 9_999_999_998
+    ensemble.folders[FOLDER] = Folder(number=9_999_999_998)
     held = writers().acquire()
     with pytest.raises(LockNotAcquired, match=r"held by lock db\.t/.*-9999999998 of ann on h1"):
         writers().acquire(wait_seconds=0)
@@ -95,10 +96,9 @@ def test_the_error_of_a_writer_that_timed_out_names_the_holder(writers: Any, ens
 
 
 def test_what_is_no_lock_of_ours_is_neither_shown_nor_waited_for(writers: Any, ensemble: Ensemble) -> None:
-    ensemble.nodes[f"{FOLDER}/notes"] = (None, b"")
-    ensemble.nodes[f"{FOLDER}/0-0-lock-0000000000"] = (None, b"not JSON")
-    ensemble.numbers[FOLDER] = 1
-    writer = writers()
+    writer, other = writers(), writers()
+    other.session.mark(f"{FOLDER}/notes", b"")
+    other.session.create(FOLDER, "0-0-lock-", b"not JSON")
     with pytest.raises(LockNotAcquired, match=r"of \? on \? \(no agentInfo\)"):
         writer.acquire(wait_seconds=0)
     writer.lock.remove("db.t/0-0-lock-0000000000")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.zookeeper.nodes import OwnNode, content, folder_of, in_order, prefix_of, read_folder
-from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, MemorySession
+from tests.zookeeper.memory_session import FOLDER, NAME, MemorySession, new_ensemble
 
 PARTS = st.text(alphabet=st.sampled_from("ab./%ü 2e"), min_size=1, max_size=6)
 
@@ -23,12 +23,12 @@ def test_no_two_tables_share_a_folder(first: str, second: str, third: str, fourt
 
 @given(PARTS, PARTS)
 def test_a_folder_is_one_node_name_that_tells_its_table(namespace: str, name: str) -> None:
-    ensemble = Ensemble()
     folder = folder_of(TableName(namespace, name))
     assert folder.count("/") == FOLDER.count("/")
     assert folder.rpartition("/")[2] not in (".", "..")
-    ensemble.nodes[f"{folder}/0-0-lock-0000000000"] = (None, b"{}")
-    [found] = read_folder(MemorySession(ensemble), folder)
+    session = MemorySession(new_ensemble())
+    session.create(folder, "0-0-lock-", b"{}")
+    [found] = read_folder(session, folder)
     assert found.table == f"{namespace}.{name}"
 
 
@@ -56,25 +56,25 @@ def test_a_prefix_tells_attempts_and_sessions_apart() -> None:
 
 
 def test_a_node_says_who_made_it_and_only_the_first_holds_the_lock() -> None:
-    ensemble = Ensemble()
-    ensemble.nodes[f"{FOLDER}/b-0-lock-0000000002"] = (None, b"{}")
-    ensemble.nodes[f"{FOLDER}/a-0-lock-0000000001"] = (None, content("iceberg-hms/x", "ann", "h1"))
-    first, second = read_folder(MemorySession(ensemble), FOLDER)
-    assert (first.lock_id, first.table, first.since_ms) == ("db.t/a-0-lock-0000000001", str(NAME), 1_000)
+    session = MemorySession(new_ensemble())
+    session.create(FOLDER, "b-0-lock-", content("iceberg-hms/x", "ann", "h1"))
+    session.create(FOLDER, "a-0-lock-", b"{}")
+    first, second = read_folder(session, FOLDER)
+    assert (first.lock_id, first.table, first.since_ms) == ("db.t/b-0-lock-0000000000", str(NAME), 1_000)
     assert (first.state, second.state) == ("ACQUIRED", "WAITING")
-    assert str(first) == "lock db.t/a-0-lock-0000000001 of ann on h1 (iceberg-hms/x)"
+    assert str(first) == "lock db.t/b-0-lock-0000000000 of ann on h1 (iceberg-hms/x)"
 
 
 @pytest.mark.parametrize("data", [b"", b"not JSON", b"[1]", b"\xff"])
 def test_a_node_that_says_nothing_is_shown_all_the_same(data: bytes) -> None:
-    ensemble = Ensemble()
-    ensemble.nodes[f"{FOLDER}/a-0-lock-0000000001"] = (None, data)
-    [found] = read_folder(MemorySession(ensemble), FOLDER)
+    session = MemorySession(new_ensemble())
+    session.create(FOLDER, "a-0-lock-", data)
+    [found] = read_folder(session, FOLDER)
     assert str(found).endswith("of ? on ? (no agentInfo)")
 
 
 def test_a_node_that_goes_while_the_folder_is_read_is_left_out() -> None:
-    session = MemorySession(Ensemble())
+    session = MemorySession(new_ensemble())
     session.children = lambda folder: ["a-0-lock-0000000001"]  # type: ignore[method-assign]
     assert read_folder(session, FOLDER) == []
 

@@ -13,7 +13,7 @@ FOLDER = "/locks/db.t"
 def ensemble(ends_after: float = 1.0, cut_off_after: float = 1.0) -> tuple[Ensemble, Scheduler]:
     scheduler = Scheduler(SeededRandom(1), WorkerPool())
     return (
-        Ensemble(scheduler, timeout_seconds=10.0, ends_after=ends_after, cut_off_after=cut_off_after),
+        Ensemble(lambda: scheduler.now, timeout_seconds=10.0, ends_after=ends_after, cut_off_after=cut_off_after),
         scheduler,
     )
 
@@ -31,6 +31,7 @@ def test_nodes_are_numbered_in_the_order_of_their_creation_for_ever() -> None:
     assert servers.read(session, f"{FOLDER}/{second}").data == b"2"
     servers.write(session, f"{FOLDER}/{second}", b"3")
     assert servers.read(session, f"{FOLDER}/{second}").data == b"3"
+    assert list(servers.nodes) == [f"{FOLDER}/{second}"]
     for call in (servers.read, servers.delete):
         with pytest.raises(NodeGone):
             call(session, f"{FOLDER}/{first}")
@@ -124,3 +125,14 @@ def test_watches_of_a_connection_that_is_gone_are_forgotten() -> None:
     servers.forget_watches({changed: None})
     servers.end(session)
     assert gone == []
+
+
+def test_a_folder_lists_the_folders_in_it() -> None:
+    servers = ensemble()[0]
+    session = servers.begin("p")
+    servers.create(session, FOLDER, "a-", b"")
+    servers.create_persistent(session, "/locks/notes", b"")
+    assert servers.children(session, "/locks") == ["notes", "db.t"]
+    assert servers.children(session, "") == ["locks"]
+    with pytest.raises(NodeGone):
+        servers.children(session, "/lock")

@@ -58,7 +58,7 @@ class EnsembleFixture:
         self.pool = WorkerPool()
         self.scheduler = Scheduler(SeededRandom(seed), self.pool)
         self.wire = Wire(self.scheduler, SeededRandom(seed), faults or FaultPlan(), lease_seconds=TIMEOUT)
-        self.ensemble = Ensemble(self.scheduler, timeout_seconds=TIMEOUT, ends_after=1.0, cut_off_after=1.5)
+        self.ensemble = Ensemble(lambda: self.scheduler.now, timeout_seconds=TIMEOUT, cut_off_after=1.5)
 
     def run(self, *functions: Callable[[Member], Any]) -> None:
         for index, function in enumerate(functions):
