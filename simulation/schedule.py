@@ -11,6 +11,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from iceberg_hms.config import Settings
+from iceberg_hms.testing.memory_metastore import LockRow
 from simulation.actors.catalog_callers import NAMES, CatalogCaller, LockOperator
 from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
@@ -39,7 +40,7 @@ from simulation.world.ensemble import Ensemble
 from simulation.world.faults import Wire
 from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
 from simulation.world.history import Answer, History, WriterKind
-from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, iceberg_row
+from simulation.world.metastore import METADATA_LOCATION, Metastore, iceberg_row
 from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import Storage
 
@@ -150,7 +151,7 @@ class Schedule:
         self.metastore.on_view_change = self.view_checker.on_row_change
         self.storage.on_delete = self._on_delete
         self.checker.refused = self.metastore.refused
-        self.metastore.on_acquired = self.wire.on_acquired
+        self.metastore.locks.on_acquired = lambda entry: self.wire.on_acquired(entry.process)
         if self.scenario.live_locks_kept:
             self.metastore.on_removed_by_other = self._on_lock_removed
         self.wire.on_crash = self._on_crash
@@ -371,7 +372,7 @@ class Schedule:
         if unreachable or {"break", "outage"} & set(self.scenario.operator_actions):
             return ()
         nodes = [] if self.ensemble is None else self.ensemble.holders()
-        left = (*(entry.process for entry in self.metastore.locks), *nodes)
+        left = (*(entry.process for entry in self.metastore.locks.rows.values()), *nodes)
         history = self.cluster.history
         unknown = {each.writer for each in history.attempts if each.answer is Answer.UNKNOWN}
         unknown |= {each.caller for each in history.catalog_calls if each.answer is Answer.UNKNOWN}

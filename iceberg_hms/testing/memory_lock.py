@@ -1,69 +1,32 @@
-"""The TableLock port in memory: one fair queue per table, shared by all locks on one `LockQueues`."""
+"""The TableLock port in memory, on the lock queues of a metastore in memory."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
-from contextlib import AbstractContextManager
-from typing import Any
+from collections import deque
 
 from iceberg_hms.coordinator.lease_check import LeaseCheck, renew_if_half_expired
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.testing.memory_metastore import LockQueues
 
 _REQUEST = re.compile(r"[0-9a-z-]{1,36}")
 _POLL_SECONDS = 0.002
 
 
-class LockQueues:
-    """The lock table of a metastore: the entries of each table in the order of their arrival."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime = runtime
-        self.mutex: AbstractContextManager[Any] = runtime.mutex()
-        self.entries: defaultdict[TableName, list[str]] = defaultdict(list)
-        self._last = 0
-
-    def enqueue(self, name: TableName, request: str) -> str:
-        with self.mutex:
-            self._last += 1
-            entry = f"{self._last}/{request}"
-            self.entries[name].append(entry)
-            return entry
-
-    def is_first(self, name: TableName, entry: str) -> bool:
-        with self.mutex:
-            queue = self.entries[name]
-            return bool(queue) and queue[0] == entry
-
-    def has(self, name: TableName, entry: str) -> bool:
-        with self.mutex:
-            return entry in self.entries[name]
-
-    def remove(self, name: TableName, entry: str) -> None:
-        with self.mutex:
-            if entry in self.entries[name]:
-                self.entries[name].remove(entry)
-
-    def reap(self, name: TableName) -> None:
-        """Remove the holder's lock, as a metastore does after a lease."""
-        with self.mutex:
-            if self.entries[name]:
-                self.entries[name].pop(0)
-
-
 class MemoryTableLock:
-    """coordinator.ports.TableLock. Locks that share a LockQueues exclude one another.
+    """coordinator.ports.TableLock. Locks that share `queues` exclude one another.
 
     errors: the next calls of acquire raise them, one each, before they do anything. short_lease_seconds: the lease of a
     lock for compare-and-swap, if it is shorter.
     """
 
     def __init__(
-        self, table: LockQueues | None = None, *, runtime: Runtime | None = None, lease_seconds: float = 300.0
+        self, queues: LockQueues | None = None, *, runtime: Runtime | None = None, lease_seconds: float = 300.0
     ) -> None:
-        self.table = table or LockQueues(runtime or ThreadRuntime())
+        self.runtime = runtime or ThreadRuntime()
+        self.queues = LockQueues(self.runtime.now) if queues is None else queues
         self.errors: deque[Exception] = deque()
         self.acquired = 0
         self.short_lease_seconds = lease_seconds
@@ -82,19 +45,24 @@ class MemoryTableLock:
             raise InvalidInput(f"not a request id: {request!r}")
         if self.errors:
             raise self.errors.popleft()
-        runtime = self.table.runtime
-        deadline = runtime.now() + wait_seconds
-        entry = self.table.enqueue(name, request)
-        while not self.table.is_first(name, entry):
-            if runtime.now() >= deadline:
-                self.table.remove(name, entry)
+        deadline = self.runtime.now() + wait_seconds
+        entry = self.queues.enqueue(name, request).id
+        while not self._is_first(entry):
+            if self.runtime.now() >= deadline:
+                self.queues.remove(entry)
                 raise LockNotAcquired(f"Timed out after {wait_seconds:g} s waiting for the lock on {name}")
-            runtime.sleep(_POLL_SECONDS)
+            self.runtime.sleep(_POLL_SECONDS)
         self.acquired += 1
         lease = min(self.short_lease_seconds, self._lease_seconds) if use == LockUse.CAS else self._lease_seconds
-        held = MemoryHeldLock(self.table, name, entry, lease)
+        held = MemoryHeldLock(self.queues, self.runtime, entry, lease)
         held.require_cas = lease < self._lease_seconds
         return held
+
+    def _is_first(self, entry: int) -> bool:
+        try:
+            return self.queues.check(entry)
+        except LockLost:
+            return False
 
 
 class MemoryHeldLock:
@@ -105,11 +73,11 @@ class MemoryHeldLock:
     require_cas = False
     behind_foreign_writer = False
 
-    def __init__(self, table: LockQueues, name: TableName, entry: str, lease_seconds: float) -> None:
+    def __init__(self, queues: LockQueues, runtime: Runtime, entry: int, lease_seconds: float) -> None:
         self.heartbeats = True
         self.left = False
-        self._table = table
-        self._name = name
+        self._queues = queues
+        self._runtime = runtime
         self._entry = entry
         self._lease_seconds = lease_seconds
         self._cover = self._new_cover()
@@ -123,7 +91,7 @@ class MemoryHeldLock:
         """As the port says."""
         if self.heartbeats:
             self._cover = self._new_cover()
-        self._check_exists()
+        self._queues.renew(self._entry)
         return self._cover.seconds_since_renewal()
 
     def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
@@ -133,20 +101,15 @@ class MemoryHeldLock:
     def renew(self) -> None:
         """As the port says."""
         self.seconds_since_renewal()
-        self._cover.record_renewal(self._table.runtime.read_clocks())
-
-    def _check_exists(self) -> None:
-        if not self._table.has(self._name, self._entry):
-            raise LockLost(f"{self._entry} no longer exists")
+        self._cover.record_renewal(self._runtime.read_clocks())
 
     def _new_cover(self) -> LeaseCheck:
-        runtime = self._table.runtime
-        return LeaseCheck(runtime, self._lease_seconds, self._entry, runtime.read_clocks())
+        return LeaseCheck(self._runtime, self._lease_seconds, f"lock {self._entry}", self._runtime.read_clocks())
 
     def release(self) -> None:
         """As the port says."""
         if not self.left:
-            self._table.remove(self._name, self._entry)
+            self._queues.remove(self._entry)
 
     def let_expire(self) -> None:
         """As the port says; only `LockQueues.reap` removes it."""

@@ -23,8 +23,8 @@ from iceberg_hms.metastore.connection.thrift_types import (
     UnlockRequest,
 )
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, PREVIOUS_METADATA_LOCATION
-from simulation.world.metastore import copied
 from simulation.world.metastore_client import Network, SimulatedMetastoreClient
+from simulation.world.metastore_handler import copied
 
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iceberg_hms.coordinator.ports import TableName
 from simulation.actors.catalog_callers import NAMES
 from simulation.world.cluster import Cluster, ClusterNode
-from simulation.world.metastore import copied
+from simulation.world.metastore_handler import copied
 
 #: How likely a new table is moved away.
 _MOVES = 0.7
@@ -53,4 +53,4 @@ class Mover:
         self.node.cluster.wire.note(self.node.process, f"rename {name} {to}", "ok")
         row = copied(self._metastore.rows[name])
         row.dbName, row.tableName = to.namespace, to.name
-        self._metastore.write(name, row, expected=None, process=self.node.process.name)
+        self._metastore.alter(name, to, row, process=self.node.process.name)

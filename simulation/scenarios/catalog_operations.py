@@ -9,7 +9,7 @@ from simulation.actors.clients import Clients
 from simulation.scenarios.scenario import WORST, Scenario
 from simulation.world.faults import FaultPlan
 from simulation.world.history import CatalogCallKind
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 #: Of a table that asks for ZooKeeper's lock.
 _MARKED = {"iceberg-hms.lock": "zookeeper"}

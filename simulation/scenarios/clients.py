@@ -8,7 +8,7 @@ from simulation.actors.client_snapshots import CommitKind
 from simulation.actors.clients import Clients
 from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, Scenario
 from simulation.world.faults import FaultPlan
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 _ADDS = (CommitKind.APPEND, CommitKind.APPEND, CommitKind.MERGE, CommitKind.INVALID)
 _ALL = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simulation.actors.clients import Clients
 from simulation.world.faults import FaultPlan
 from simulation.world.history import CatalogCallKind, WriterKind
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 OURS: Final = frozenset((WriterKind.OURS,))
 OURS_AND_LOCKED: Final = frozenset((WriterKind.OURS, WriterKind.LOCKED))

@@ -7,7 +7,7 @@ from typing import Final
 
 from simulation.scenarios.scenario import WORST, Scenario
 from simulation.world.faults import FaultPlan
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 #: No client can prevent that a refused creation is carried out once more, when its name is free.
 _WORST: Final = replace(WORST, repeated_changes=0)

@@ -7,7 +7,7 @@ from typing import Final
 
 from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, WORST, Scenario
 from simulation.world.faults import FaultPlan
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 #: Seconds: no client can know of a swap that is carried out later than `metastore.unanswered-swap-timeout-ms`.
 _IN_TIME = 590.0

@@ -35,8 +35,9 @@ from simulation.world.ensemble import Ensemble
 from simulation.world.faults import HEAVY, LIGHT, Wire
 from simulation.world.first_table import one_file
 from simulation.world.history import History, Pause, WastedLock, WriteAttempt, WriterKind
-from simulation.world.metastore import DATABASE, Metastore, SwapSupport
+from simulation.world.metastore import DATABASE, Metastore
 from simulation.world.metastore_client import Network
+from simulation.world.metastore_handler import SwapSupport
 from simulation.world.metastore_server import SimulatedServer
 from simulation.world.process_identity import ProcessIdentity
 from simulation.world.storage import SimulatedFiles, SimulatedManifests, Storage
@@ -223,7 +224,9 @@ class ClusterNode:
     def record_wasted_lock(self, name: TableName) -> None:
         """Note that this process releases a lock without having swapped, and which of our processes wait for it and
         have seen the queue."""
-        waiting = [each.process for each in self.cluster.metastore.locks if each.table == name and each.saw_queue]
+        metastore = self.cluster.metastore
+        entries = metastore.locks.rows.values()
+        waiting = [each.process for each in entries if each.table == name and each.id in metastore.saw_queue]
         behind = frozenset(waiting) - self.cluster.foreign
         self.cluster.history.wasted_locks.append(WastedLock(self.runtime.now(), behind))
 

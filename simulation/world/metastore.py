@@ -1,27 +1,23 @@
-"""The database behind the simulated metastore's servers: rows, the lock queue with its lease, and a clock of its own.
+"""The database behind the simulated metastore's servers: in-doubt transactions, a clock of its own, reported changes.
 
 metastore_server.py turns Thrift calls into calls of this database.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
-from hmsclient.genthrift.hive_metastore.ttypes import (
-    AlreadyExistsException,
-    MetaException,
-    NoSuchLockException,
-    NoSuchObjectException,
-)
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import NoSuchTable
 from iceberg_hms.metastore.connection.thrift_types import Database, StorageDescriptor, Table
 from iceberg_hms.metastore.tables.parameters import ICEBERG, TABLE_TYPE, VIRTUAL_VIEW
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION as METADATA_LOCATION
+from iceberg_hms.testing.memory_metastore import LockQueues, LockRow, MemoryMetastore
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, Task
 
@@ -31,33 +27,6 @@ DATABASE = "db"
 _ROW_LOCK_SECONDS = 20.0
 #: Seconds within which a lock is new.
 _JUST_ACQUIRED = 0.01
-
-
-class SwapSupport(Enum):
-    """What a server makes of the expected value of an alter.
-
-    ATOMIC: compares and swaps atomically (HIVE-26882 with HIVE-28121). CHECKED: compares, then swaps. IGNORED: does not
-    know the key (3.1.3). BROKEN: fails every alter that carries the right value (4.0.1 on Derby).
-    """
-
-    ATOMIC = "atomic"
-    CHECKED = "checked"
-    IGNORED = "ignored"
-    BROKEN = "broken"
-
-
-@dataclass(slots=True)
-class LockRow:
-    """A row of HIVE_LOCKS. seen: simulated seconds of the last heartbeat or check. acquired: a server answered so.
-    saw_queue: its owner has listed the queue."""
-
-    id: int
-    table: TableName
-    agent_info: str
-    process: str
-    seen: float
-    acquired: bool = False
-    saw_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +64,17 @@ def iceberg_row(name: TableName, parameters: Mapping[str, str]) -> Any:
     )
 
 
-class Metastore:
-    """Rows and locks. Every call takes effect at once, and raises what Hive's servers raise.
+class Metastore(MemoryMetastore[Any]):
+    """The metastore in memory with a clock of its own, in-doubt transactions, and a reaper that may be late.
 
     lease_seconds: the reaper removes an entry that was not renewed for so long. reaper: whether it runs.
     reaper_delay: seconds by which it is late. skew_ms: of the database's clock.
     on_row_change: called with every row of a table that changed; on_view_change: of a view.
-    on_acquired: called with a process that acquired a lock.
     on_insert: called with the name of each new Iceberg table. on_searched: called with a database that was searched for
     a table, before the caller gets its answer.
     refused: the locations of refused compare-and-swaps. on_removed_by_other: called with an entry and the process that
     removed it, if the process is not its owner.
-    lock_api_works: whether lock calls are carried out.
+    lock_api_works: whether lock calls are carried out. saw_queue: the entries whose owners listed the queue.
 
     A transaction whose COMMIT is in doubt keeps its changed rows locked. Others read the rows as they were before;
     writers wait for them, for a while.
@@ -121,23 +89,20 @@ class Metastore:
         reaper_delay: float = 0.0,
         skew_ms: int = 0,
     ) -> None:
+        reaped_after = lease_seconds + reaper_delay if reaper else math.inf
+        super().__init__(LockQueues(lambda: scheduler.now, lease_seconds=reaped_after))
         self.lease_seconds = lease_seconds
-        self.rows: dict[TableName, Any] = {}
-        self.databases: dict[str, Any] = {}
         self.lock_api_works = True
-        self.locks: list[LockRow] = []
         self.on_row_change: Callable[[RowChange], None] | None = None
         self.on_view_change: Callable[[RowChange], None] | None = None
-        self.on_acquired: Callable[[str], None] | None = None
         self.on_insert: Callable[[TableName], None] | None = None
         self.on_searched: Callable[[str], None] | None = None
         self.refused: set[str] = set()
         self.on_removed_by_other: Callable[[LockRow, str], None] | None = None
+        self.saw_queue: set[int] = set()
         self._scheduler = scheduler
         self._reaper = reaper
-        self._reaper_delay = reaper_delay
         self._skew_ms = skew_ms
-        self._last_lock = 0
         #: The uncommitted changes of the calls that run now.
         self._prepared: dict[Task, list[Callable[[], None]]] = {}
         #: The tasks that wait for each row that an in-doubt transaction has changed.
@@ -149,63 +114,38 @@ class Metastore:
 
     def add_database(self, name: str, parameters: Mapping[str, str]) -> None:
         # All tables have one folder, which lies directly below that of every database.
-        self.databases[name] = Database(name=name, locationUri="file:/", parameters=dict(parameters))
+        self.create_database(name, Database(name=name, locationUri="file:/", parameters=dict(parameters)))
 
     def database_parameters(self, name: str) -> dict[str, str]:
         """A database's parameters."""
-        return dict(self.databases[name].parameters)
+        return dict(self.database(name).parameters)
 
     def location(self, name: TableName) -> str:
         """A table's metadata location."""
         return str(self.rows[name].parameters[METADATA_LOCATION])
 
-    def get(self, name: TableName) -> Any:
-        """A copy of a row."""
-        if name not in self.rows:
-            raise NoSuchObjectException(f"{name} table not found")
-        return copied(self.rows[name])
+    def commit(
+        self, name: TableName | None, to: TableName | None, row: Any, expected: str | None, process: str
+    ) -> None:
+        """Write a change at once; within `prepare_call`, when the caller commits it."""
+        names = [each for each in dict.fromkeys((name, to)) if each is not None]
+        self.wait_for_rows(*names)
+        if (name is not None and name not in self.rows) or (to not in (None, name) and to in self.rows):
+            # Another transaction came first.
+            raise NoSuchTable(names[0]) if to is None else MetaException("Put request failed: it is another row by now")
 
-    def insert(self, row: Any, *, process: str) -> None:
-        """Insert a row. Raises AlreadyExistsException: the name is a key."""
-        name = TableName(row.dbName, row.tableName)
-        if name in self.rows:
-            raise AlreadyExistsException(f"Table {name} already exists")
-        self.wait_for_rows(name)
-        if name in self.rows:
-            raise MetaException('Put request failed : INSERT INTO "TBLS" ...: duplicate key value')
+        def change() -> None:
+            replaced = None if name is None else self.rows[name]
+            MemoryMetastore.commit(self, name, to, row, expected, process)
+            self._notify(names[-1], row, replaced, expected, process, None if to in (None, name) else name)
+            if name is None and self.on_insert is not None and row.parameters.get(METADATA_LOCATION):
+                self.on_insert(names[-1])
 
-        def insert() -> None:
-            self.rows[name] = row
-            self._notify(name, row, None, None, process)
-            if self.on_insert is not None and row.parameters.get(METADATA_LOCATION):
-                self.on_insert(name)
-
-        self._commit(insert, name)
-
-    def write(self, name: TableName, row: Any, *, expected: str | None, process: str) -> None:
-        """Replace a row, possibly under a new name. expected: the metadata location that the caller compares."""
-        to = TableName(row.dbName, row.tableName)
-        self.wait_for_rows(name, to)
-        if name not in self.rows or (to != name and to in self.rows):
-            raise MetaException('Put request failed : UPDATE "TBLS" ...: the row is another one by now')
-
-        def write() -> None:
-            replaced = self.rows.pop(name)
-            self.rows[to] = row
-            self._notify(to, row, replaced, expected, process, renamed_from=name if to != name else None)
-
-        self._commit(write, name, to)
-
-    def remove(self, name: TableName, *, process: str) -> None:
-        """Delete a row."""
-        self.wait_for_rows(name)
-        if name not in self.rows:
-            raise NoSuchObjectException(f"{name} table not found")
-
-        def remove() -> None:
-            self._notify(name, None, self.rows.pop(name), None, process)
-
-        self._commit(remove, name)
+        prepared = self._prepared.get(self._scheduler.current) if self._prepared else None
+        if prepared is None:
+            change()
+        else:
+            prepared.append(self._leave_in_doubt(change, names))
 
     def landed_unseen(self, location: str) -> None:
         """Note that an alter set a table's location when its writer had long gone."""
@@ -234,16 +174,13 @@ class Metastore:
 
         return commit
 
-    def _commit(self, change: Callable[[], None], *names: TableName) -> None:
-        priority_waits = self._prepared.get(self._scheduler.current) if self._prepared else None
-        if priority_waits is None:
-            change()
-            return
+    def _leave_in_doubt(self, change: Callable[[], None], names: Sequence[TableName]) -> Callable[[], None]:
+        """Keep rows locked until the COMMIT, which is returned."""
         waiters: list[Task] = []
         self._in_doubt.update(dict.fromkeys(names, waiters))
 
         def commit() -> None:
-            for name in set(names):
+            for name in names:
                 del self._in_doubt[name]
             change()
             self._unseen.update(
@@ -251,58 +188,23 @@ class Metastore:
             )
             self._scheduler.wake(waiters)
 
-        priority_waits.append(commit)
-
-    def enqueue(self, table: TableName, agent_info: str, process: str) -> int:
-        """Add an entry at the end of a table's lock queue; returns its id."""
-        self._last_lock += 1
-        self.locks.append(LockRow(self._last_lock, table, agent_info, process, self._scheduler.now))
-        return self._last_lock
-
-    def entries(self, table: TableName | None = None) -> list[LockRow]:
-        """The lock entries of a table, or all."""
-        self._reap()
-        return [entry for entry in self.locks if table in (None, entry.table)]
-
-    def renew(self, lock: int) -> LockRow:
-        """Renew an entry. Raises NoSuchLockException."""
-        self._reap()
-        for entry in self.locks:
-            if entry.id == lock:
-                entry.seen = self._scheduler.now
-                return entry
-        raise NoSuchLockException(f"No such lock: lockid:{lock}")
-
-    def check(self, lock: int) -> bool:
-        """Whether an entry is the first of its table; renews the entry."""
-        entry = self.renew(lock)
-        acquired = next(each for each in self.locks if each.table == entry.table) is entry
-        if acquired and not entry.acquired and self.on_acquired is not None:
-            self.on_acquired(entry.process)
-        entry.acquired = acquired
-        return acquired
+        return commit
 
     def has_new_lock(self, process: str) -> bool:
         """Whether a process has just acquired a lock of any table."""
         renewed = self._scheduler.now - _JUST_ACQUIRED
-        return any(each.process == process and each.acquired and each.seen >= renewed for each in self.locks)
+        return any(each.process == process and each.acquired and each.seen >= renewed for each in self._locks())
 
     def of_another(self, lock: int, process: str) -> LockRow | None:
         """The entry, if another process requested it."""
-        return next((entry for entry in self.locks if entry.id == lock and entry.process != process), None)
-
-    def unlock(self, lock: int, process: str) -> None:
-        """Remove an entry, if it exists."""
-        removed = self.of_another(lock, process)
-        if removed is not None and self.on_removed_by_other is not None:
-            self.on_removed_by_other(removed, process)
-        self.locks = [entry for entry in self.locks if entry.id != lock]
+        row = self.locks.rows.get(lock)
+        return row if row is not None and row.process != process else None
 
     def watch_lock(self, table: TableName, location: str, process: Process) -> None:
         """A process is about to send a blind swap. No client can keep that swap from overwriting others' commits if the
         process sleeps past the lease from now on and the reaper removes its lock; only then the checks excuse it."""
         mine = (table, process.name, True)
-        held = [each for each in self.locks if (each.table, each.process, each.acquired) == mine]
+        held = [each for each in self._locks() if (each.table, each.process, each.acquired) == mine]
         self.slept_past_lease.pop(location, None)
         if held and self._scheduler.now <= held[0].seen + self.lease_seconds:
             self.slept_past_lease[location] = lambda: self._slept_past_the_lease(held[0], process)
@@ -315,10 +217,9 @@ class Metastore:
         """When an entry was last renewed, by the database's clock."""
         return EPOCH_MS + self._skew_ms + int(entry.seen * 1000)
 
-    def _reap(self) -> None:
-        if self._reaper:
-            oldest = self._scheduler.now - self.lease_seconds - self._reaper_delay
-            self.locks = [entry for entry in self.locks if entry.seen >= oldest]
+    def _locks(self) -> list[LockRow]:
+        """All entries, those that the reaper has not removed yet included."""
+        return list(self.locks.rows.values())
 
     def _notify(
         self,
@@ -339,10 +240,3 @@ class Metastore:
             if slept_past_lease:
                 self._unseen.add(to)
             on_change(RowChange(name, to, before, expected, process, renamed_from, slept_past_lease, unseen))
-
-
-def copied(row: Any) -> Any:
-    """A copy of a row with parameters of its own."""
-    own = copy.copy(row)
-    own.parameters = dict(row.parameters)
-    return own

@@ -24,7 +24,8 @@ from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
 from simulation.world.faults import HEAVY, LIGHT, MODERATE, Wire
-from simulation.world.metastore import DATABASE, SwapSupport
+from simulation.world.metastore import DATABASE
+from simulation.world.metastore_handler import SwapSupport
 from simulation.world.metastore_server import SimulatedServer
 
 #: How often a "lost" lock call is still carried out, after a while.

@@ -29,8 +29,9 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_files import MemoryFiles
-from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
+from iceberg_hms.testing.memory_lock import MemoryTableLock
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from iceberg_hms.testing.memory_metastore import LockQueues
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from simulation.world.first_table import one_file
 
@@ -85,13 +86,13 @@ class QuickRuntime(ThreadRuntime):
 
 
 class Harness:
-    def __init__(self, lock_table: LockQueues | None = None, **settings: Any) -> None:
+    def __init__(self, lock_queues: LockQueues | None = None, **settings: Any) -> None:
         self.runtime = QuickRuntime()
         self.pointer = MemoryTablePointer()
         self.pointer.folders["db"] = ["file:/wh/db"]
         self.files = MemoryFiles()
         self.manifests = MemoryManifestStore()
-        self.lock = MemoryTableLock(lock_table, runtime=self.runtime)
+        self.lock = MemoryTableLock(lock_queues, runtime=self.runtime)
         self.events: list[Mapping[str, Any]] = []
         self.settings = replace(Settings.load({}, environ={}), **settings)
         self.ports = CommitPorts(
@@ -125,7 +126,7 @@ class Harness:
 
     def another_process(self) -> CommitPorts:
         """The ports of another process on the same table."""
-        return replace(self.ports, lock=MemoryTableLock(self.lock.table))
+        return replace(self.ports, lock=MemoryTableLock(self.lock.queues, runtime=self.runtime))
 
     def replace_ports(self, **ports: Any) -> None:
         """Go on with a new coordinator that has other ports."""

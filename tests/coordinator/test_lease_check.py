@@ -69,7 +69,7 @@ def test_a_short_lease_that_was_lost_is_not_asked_for_again_by_the_same_group(ha
     def lose(held):
         leases.append(held.lease_seconds)
         if len(leases) == 1:
-            harness.lock.table.reap(NAME)
+            harness.lock.queues.reap(NAME)
 
     when_locking(harness, after=lose)
     harness.commit(append("file:/a"))

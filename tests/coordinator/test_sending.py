@@ -43,7 +43,7 @@ def harness():
 
 
 def held(harness):
-    return len(harness.lock.table.entries[NAME])
+    return len(harness.lock.queues.entries(NAME))
 
 
 def told(harness):
@@ -124,7 +124,7 @@ def test_nothing_more_is_sent_for_a_lease_even_if_the_lock_is_gone(harness):
         commit(harness, append("file:/a"))
     slow.go.set()
     harness.runtime.join()
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     swaps = len(harness.pointer.calls)
     with pytest.raises(LockNotAcquired, match="nothing was sent"):
         harness.commit(append("file:/b"), wait_seconds=0.05)
@@ -164,7 +164,7 @@ def test_the_locks_of_an_operation_that_may_still_be_made_are_left_to_expire(har
     assert held(harness) == 1
     assert told(harness) == ["committed", "overdue", "lock-left-to-expire"]
     if method == "rename":
-        assert len(harness.lock.table.entries[OTHER]) == 1
+        assert len(harness.lock.queues.entries(OTHER)) == 1
 
 
 def test_no_rename_undoes_later_ones_when_it_arrives_late(harness):

@@ -17,7 +17,8 @@ from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
-from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
+from iceberg_hms.testing.memory_lock import MemoryTableLock
+from iceberg_hms.testing.memory_metastore import LockQueues
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
 NAME = TableName("db", "t")
@@ -45,8 +46,8 @@ class Lock(MemoryTableLock):
     """log: its name each time that a writer takes it. broken: its API fails. happens: called once each, while a
     writer waits."""
 
-    def __init__(self, name: str, log: list[str], table: LockQueues) -> None:
-        super().__init__(table)
+    def __init__(self, name: str, log: list[str], queues: LockQueues | None, runtime: ThreadRuntime) -> None:
+        super().__init__(queues, runtime=runtime)
         self.name = name
         self.log = log
         self.broken = False
@@ -90,8 +91,9 @@ class World:
         self.log: list[str] = []
         self.leftover = 0.0
         self.silent = False
-        self.hms = Lock("hms", self.log, other.hms.table if other else LockQueues(self.runtime))
-        self.zookeeper = Lock("zookeeper", self.log, other.zookeeper.table if other else LockQueues(self.runtime))
+        self.hms = Lock("hms", self.log, other.hms.queues if other else None, self.runtime)
+        queues = other.zookeeper.queues if other else None
+        self.zookeeper = Lock("zookeeper", self.log, queues, self.runtime)
         self.locks = ChosenTableLock(
             self.pointer,
             self.hms,
@@ -120,7 +122,7 @@ class World:
     @property
     def held(self) -> tuple[bool, bool]:
         """Whether the metastore's lock and ZooKeeper's are held by anybody."""
-        return bool(self.hms.table.entries[NAME]), bool(self.zookeeper.table.entries[NAME])
+        return bool(self.hms.queues.entries(NAME)), bool(self.zookeeper.queues.entries(NAME))
 
 
 def marked(**options: Any) -> World:

@@ -17,7 +17,7 @@ from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockModes
 from iceberg_hms.testing.memory_catalog import memory_catalog
-from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
+from iceberg_hms.testing.memory_lock import MemoryTableLock
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 TABLE = TableName("db", "t")
@@ -52,8 +52,8 @@ class Place:
         services: Any = self.catalog.services
         self.lock_api = True
         self.granted_seconds = 0.0
-        self.hms = MemoryTableLock(LockQueues(services.ports.runtime))
-        self.zookeeper = lock or MemoryTableLock(LockQueues(services.ports.runtime))
+        self.hms = MemoryTableLock(runtime=services.ports.runtime)
+        self.zookeeper = lock or MemoryTableLock(runtime=services.ports.runtime)
         chosen = ChosenTableLock(
             services.ports.pointer,
             self.hms,

@@ -32,7 +32,7 @@ def probed(hms: FakeHms) -> Capabilities:
     with running(hms) as server:
         found = probe(server.uri, SETTINGS)
         assert found.uri == server.uri
-    assert hms.tables == {}, "the scratch row was left behind"
+    assert hms.rows == {}, "the scratch row was left behind"
     assert hms.locks == {}, "the lock was left behind"
     return found
 
@@ -48,7 +48,7 @@ def test_a_server_that_can_do_everything() -> None:
 @pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
 def test_the_probe_judges_compare_and_swap_by_what_the_server_does(behaviour: str) -> None:
     hms = FakeHms()
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     assert probed(hms).compare_and_swap == behaviour
 
 

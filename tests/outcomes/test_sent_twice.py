@@ -58,7 +58,7 @@ def test_a_commit_whose_first_swap_is_under_way_has_not_failed_because_its_secon
     mine = sent(harness, base, "delete")
     harness.pointer.atomic = atomic
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     harness.runtime.skipped += harness.lock.short_lease_seconds + 300.0
     trouble(harness)
     with pytest.raises(CommitStateUnknown, match=error):
@@ -73,7 +73,7 @@ def test_a_conflict_after_a_restart_is_certain_before_the_client_hears_of_it(
     """mine: its swap is delayed | kill -9, and a restart | mine again: a conflict | the swap: refused"""
     mine, other = sent(harness, base, "delete"), sent(harness, base, "overwrite")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     add(harness, 3, "c")
     harness.begin_now()
     before = harness.location()
@@ -92,7 +92,7 @@ def test_a_commit_that_a_door_refused_after_a_restart_is_certain_as_well(harness
     """mine: its swap is delayed | a restart with a lower limit | mine again: too large | the swap: refused"""
     mine = sent(harness, base, "delete")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     harness.begin_now()
     error = InvalidInput("too large")
     refused = harness.coordinator.refusal(NAME, mine, error, wait_seconds=5.0)
@@ -121,7 +121,7 @@ def test_a_conflict_after_a_restart_is_unknown_where_swaps_do_not_compare(
     harness.pointer.atomic = False
     mine = sent(harness, base, "delete")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     harness.restart()
     add(harness, 3, "c")
     harness.begin_now()
@@ -146,7 +146,7 @@ def test_a_fence_ends_the_doubt_of_a_swap_from_the_very_table_that_it_replaced(
     """mine: its swap is delayed | mine again: its files cannot be read | a fence | the swap: refused"""
     mine = sent(harness, base, "delete")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     with monkeypatch.context() as patch:
         patch.setattr(type(mine), "check", _unreadable)
         with pytest.raises(StorageError):
@@ -188,7 +188,7 @@ def test_a_table_that_others_moved_meanwhile_needs_no_fence_of_ours(harness: Har
     """mine: its swap is delayed | a restart | mine again: a conflict | the fence: others move the table | the swap"""
     mine = sent(harness, base, "delete")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     add(harness, 3, "c")
     harness.begin_now()
     moved: list[str] = []
@@ -210,7 +210,7 @@ def test_a_swap_that_lands_while_its_table_is_fenced_is_found(harness: Harness, 
     """mine: its swap is delayed | a restart | mine again: its files cannot be read | the fence: mine lands before it"""
     mine = sent(harness, base, "delete")
     left_under_way(harness, mine)
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     harness.begin_now()
     swap = harness.pointer.swap
 
@@ -236,7 +236,7 @@ def test_what_was_read_under_a_lock_that_was_lost_before_acknowledges_nothing(
     def lost_at_once(*arguments: Any, **options: Any) -> HeldLock:
         harness.lock.acquire = acquire  # type: ignore[method-assign]
         lock = acquire(*arguments, **options)
-        harness.lock.table.reap(NAME)
+        harness.lock.queues.reap(NAME)
         return lock
 
     harness.lock.acquire = lost_at_once  # type: ignore[method-assign]

@@ -91,7 +91,7 @@ class ManualSchedule:
 
     def move(self, location: str, process: str = "w1", table: TableName = TABLE) -> None:
         row = iceberg_row(table, {METADATA_LOCATION: location})
-        self.schedule.metastore.write(table, row, expected=None, process=process)
+        self.schedule.metastore.alter(table, table, row, process=process)
 
     def caller(self, kind: CatalogCallKind, name: str) -> CatalogCall:
         """A move of TABLE that has begun."""
@@ -101,7 +101,7 @@ class ManualSchedule:
 
     def rename(self, process: str, location: str | None = None) -> None:
         row = iceberg_row(OTHER, {METADATA_LOCATION: location or self.location})
-        self.schedule.metastore.write(TABLE, row, expected=self.location, process=process)
+        self.schedule.metastore.alter(TABLE, OTHER, row, expected=self.location, process=process)
 
     def drop(self, process: str) -> None:
         self.schedule.metastore.remove(TABLE, process=process)

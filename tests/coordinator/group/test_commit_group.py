@@ -62,7 +62,7 @@ def test_a_commit_moves_the_pointer_once_and_says_what_it_did(harness):
     assert harness.data_files() == ["file:/a"]
     assert harness.metadata().metadata_log[-1]["metadata-file"] == before
     assert [event["event"] for event in harness.events] == ["committed", "committed"]
-    assert not harness.lock.table.entries[NAME], "the lock was given back"
+    assert not harness.lock.queues.entries(NAME), "the lock was given back"
 
 
 def test_the_pointer_is_read_again_under_the_lock_before_the_swap(harness):
@@ -117,7 +117,7 @@ def test_a_lock_that_is_lost_before_the_swap_is_taken_again(harness):
     def reaped_while_reading(name):
         loads.append(name)
         if len(loads) == 2:
-            harness.lock.table.reap(NAME)
+            harness.lock.queues.reap(NAME)
         return load(name)
 
     harness.pointer.load = reaped_while_reading
@@ -131,7 +131,7 @@ def test_a_lock_that_is_lost_again_and_again_is_given_up_with_proof(harness):
     load = harness.pointer.load
 
     def always_reaped(name):
-        harness.lock.table.reap(NAME)
+        harness.lock.queues.reap(NAME)
         return load(name)
 
     harness.pointer.load = always_reaped
@@ -151,7 +151,7 @@ def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
     with pytest.raises(CommitStateUnknown):
         harness.commit(change)
     harness.pointer.deliver_delayed()
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     report = harness.commit(append("file:/a", snapshot_id=42), coordinator=harness.another())
     assert report.already_committed
     assert harness.data_files() == ["file:/a"]
@@ -180,7 +180,7 @@ def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
         harness.commit(append("file:/a"))
     assert caught.value.proved_failed
     assert harness.data_files() == []
-    assert not harness.lock.table.entries[NAME]
+    assert not harness.lock.queues.entries(NAME)
 
 
 def test_a_look_up_that_fails_after_a_refusal_is_unknown(harness):
@@ -212,11 +212,11 @@ def test_without_the_lock_no_swap_is_sent(harness, error):
 
 def test_a_lock_that_was_lost_during_the_swap_is_looked_behind(harness):
     """swap | the metastore reaps our lock | renew: lost, take it again, look: it landed"""
-    harness.pointer.before_moves.append(lambda: harness.lock.table.reap(NAME))
+    harness.pointer.before_moves.append(lambda: harness.lock.queues.reap(NAME))
     harness.commit(append("file:/a"))
     assert harness.data_files() == ["file:/a"]
     assert harness.lock.acquired == 2
-    assert not harness.lock.table.entries[NAME]
+    assert not harness.lock.queues.entries(NAME)
 
 
 def test_a_commit_under_a_lost_lock_that_a_thief_overwrote_is_not_acknowledged(harness):
@@ -226,7 +226,7 @@ def test_a_commit_under_a_lost_lock_that_a_thief_overwrote_is_not_acknowledged(h
 
     def swap_then_thief(*arguments, **options):
         answer = swap(*arguments, **options)
-        harness.lock.table.reap(NAME)
+        harness.lock.queues.reap(NAME)
         harness.pointer.point(NAME, before)
         harness.foreign_commit(thief="yes")
         return answer

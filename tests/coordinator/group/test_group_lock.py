@@ -84,7 +84,7 @@ def test_another_writer_gets_the_table_and_the_holder_sends_nothing(harness, rel
     assert swaps == [report.metadata_location]
     assert harness.data_files() == ["file:/other"]
     assert harness.metadata_files() == {*before, report.metadata_location}, "what was written for nobody is deleted"
-    assert not harness.lock.table.entries[NAME]
+    assert not harness.lock.queues.entries(NAME)
     assert harness.commit(append("file:/next")).group_size == 1
 
 

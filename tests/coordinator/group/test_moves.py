@@ -34,7 +34,7 @@ class Watched(MemoryTablePointer):
         self.searches: list[tuple[str, float, bool]] = []
 
     def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> list[Pointer]:
-        self.searches.append((folder, timeout_seconds, bool(self.harness.lock.table.entries[NAME])))
+        self.searches.append((folder, timeout_seconds, bool(self.harness.lock.queues.entries(NAME))))
         self.harness.runtime.skipped += self.seconds
         if self.seconds > timeout_seconds:
             raise MetastoreUnavailable("too many tables to search them in time")

@@ -114,7 +114,7 @@ def test_one_change_that_the_metastore_does_not_take_fails_alone(table, place):
     assert_told(outcomes.pop(place), MetastoreRefused, 400)
     assert all(isinstance(size, int) for size in outcomes)
     assert table.harness.data_files() == [f"file:/{number:02d}" for number in range(5) if number != place]
-    assert not table.harness.lock.table.entries[NAME]
+    assert not table.harness.lock.queues.entries(NAME)
     assert table.harness.lock.acquired == 1
 
 

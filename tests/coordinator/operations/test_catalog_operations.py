@@ -142,8 +142,8 @@ def test_a_rename_that_was_made_is_success_whatever_the_metastore_answered(harne
     assert harness.pointer.load(OTHER).metadata_location == location
     with pytest.raises(NoSuchTable):
         harness.pointer.load(NAME)
-    assert not harness.lock.table.entries[NAME]
-    assert not harness.lock.table.entries[OTHER]
+    assert not harness.lock.queues.entries(NAME)
+    assert not harness.lock.queues.entries(OTHER)
 
 
 def test_a_rename_to_a_taken_name_or_a_missing_namespace_is_refused(harness):
@@ -204,7 +204,7 @@ def test_a_dropped_table_that_cannot_be_searched_for_is_gone_and_not_purged(harn
 
 def test_a_drop_under_a_lost_lock_returns_nothing_to_purge(harness):
     """drop: lock, load | the lock is reaped: another may put another table there | drop: made"""
-    harness.pointer.before_moves.append(lambda: harness.lock.table.reap(NAME))
+    harness.pointer.before_moves.append(lambda: harness.lock.queues.reap(NAME))
     assert harness.coordinator.operations.drop(NAME, wait_seconds=1) is None
 
 

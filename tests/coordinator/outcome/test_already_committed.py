@@ -383,7 +383,7 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
         harness.commit(mine)
     harness.pointer.atomic = True
     # The lease of the lock that was left is over.
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     harness.runtime.skipped += harness.lock.short_lease_seconds
     harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match="a swap with it was sent"):

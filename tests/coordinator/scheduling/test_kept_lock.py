@@ -25,7 +25,7 @@ class Table(Harness):
         self.kept = KeptLock(self.ports, self.settings, NAME)
 
     def entries(self):
-        return len(self.lock.table.entries[NAME])
+        return len(self.lock.queues.entries(NAME))
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ class Contest(Harness):
         return [event["seconds"] for event in self.events if event["event"] == "lock-kept"]
 
     def is_locked(self):
-        return bool(self.lock.table.entries[NAME])
+        return bool(self.lock.queues.entries(NAME))
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_client_that_was_beaten_twice_has_the_lock_when_it_comes_back(contest)
     contest.lose(1)
     behind = threading.Thread(target=contest.land_outside)
     behind.start()
-    while len(contest.lock.table.entries[NAME]) < 2:
+    while len(contest.lock.queues.entries(NAME)) < 2:
         contest.runtime.read_clocks()
     contest.send(contest.metadata(), 1)
     behind.join(30)
@@ -223,7 +223,7 @@ def test_another_clients_commit_waits_for_the_one_that_is_awaited_and_goes_on_un
 def test_a_kept_lock_that_was_lost_is_taken_again(contest):
     contest.lose(1)
     contest.lose(1)
-    contest.lock.table.reap(NAME)
+    contest.lock.queues.reap(NAME)
     contest.land_outside()
     contest.send(contest.metadata(), 1)
     assert contest.metadata().current_snapshot.snapshot_id == 1

@@ -49,7 +49,7 @@ class Tables:
         acquire = self.harness.lock.acquire
 
         def noted(name, **kwargs):
-            if self.harness.lock.table.entries[name]:
+            if self.harness.lock.queues.entries(name):
                 self.waiting.release()
             return acquire(name, **kwargs)
 
@@ -66,11 +66,11 @@ class Tables:
 
     def lock(self, names):
         for name in names:
-            self.harness.lock.table.enqueue(name, FOREIGN)
+            self.harness.lock.queues.enqueue(name, FOREIGN)
 
     def unlock(self, names):
         for name in names:
-            self.harness.lock.table.reap(name)
+            self.harness.lock.queues.reap(name)
 
     def submit(self, name, change, wait_seconds=60):
         return self.coordinator.submit(name, change, wait_seconds=wait_seconds)
@@ -227,7 +227,7 @@ def test_a_full_line_is_logged_once_a_minute(caplog):
 def test_a_change_that_fails_to_build_is_answered_while_its_group_waits_for_the_lock():
     harness = Harness()
     harness.create()
-    foreign = harness.lock.table.enqueue(NAME, FOREIGN)
+    foreign = harness.lock.queues.enqueue(NAME, FOREIGN)
     acquire, write, asked = harness.lock.acquire, harness.files.write, threading.Event()
 
     def noted(*args, **options):
@@ -243,14 +243,14 @@ def test_a_change_that_fails_to_build_is_answered_while_its_group_waits_for_the_
     heard = threading.Event()
     member.when_settled(heard.set)
     in_time = heard.wait(10)
-    assert foreign in harness.lock.table.entries[NAME]
-    harness.lock.table.entries[NAME].remove(foreign)
+    assert foreign in harness.lock.queues.entries(NAME)
+    harness.lock.queues.remove(foreign.id)
     harness.files.write = write
     harness.runtime.join()
     assert in_time
     with pytest.raises(StorageError, match="disk full") as caught:
         member.result()
     assert caught.value.proved_failed
-    assert not harness.lock.table.entries[NAME], "the lock that nobody needs any more is given back"
+    assert not harness.lock.queues.entries(NAME), "the lock that nobody needs any more is given back"
     harness.commit(append("file:/b"))
     assert harness.data_files() == ["file:/b"]

@@ -48,7 +48,7 @@ def test_a_rename_that_times_out_on_its_second_lock_releases_the_first(harness):
     held = harness.lock.acquire(NAME, wait_seconds=1, request="other")
     with pytest.raises(LockNotAcquired):
         harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=0.01)
-    assert not harness.lock.table.entries[OTHER]
+    assert not harness.lock.queues.entries(OTHER)
     held.release()
 
 

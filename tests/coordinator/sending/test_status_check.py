@@ -334,7 +334,7 @@ def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares
     harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] if atomic else [])])
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/x", snapshot_id=42))
-    harness.lock.table.reap(NAME)
+    harness.lock.queues.reap(NAME)
     members = harness.members(append("file:/x", snapshot_id=42), append("file:/y"), set_properties(z="yes"))
     harness.pointer.before_moves.append(harness.pointer.deliver_delayed)
     harness.group(*members, ports=harness.another_process())

@@ -33,7 +33,7 @@ def pointer_at(base: Pointer, location: str) -> Pointer:
 
 
 def location(hms: FakeHms) -> str:
-    found: str = hms.tables["db", "t"].parameters["metadata_location"]
+    found: str = hms.rows[NAME].parameters["metadata_location"]
     return found
 
 

@@ -30,9 +30,9 @@ def proven(rows: ScratchRows, client: MetastoreClient) -> CasProof:
 def test_what_a_server_does_proves_its_support_and_nothing_stays(
     behaviour: str, hms: FakeHms, rows: ScratchRows, client: MetastoreClient
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     assert proven(rows, client).support == behaviour
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,21 @@ def test_a_call_that_fails_proves_nothing(
     proof = proven(rows, client)
     assert proof.support is CompareAndSwap.UNKNOWN
     assert proof.problems
-    assert bool(hms.tables) is left
+    assert bool(hms.rows) is left
     rows.drop_left()
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 def test_a_database_that_writes_nothing_more_proves_nothing_of_compare_and_swap(
     hms: FakeHms, rows: ScratchRows, client: MetastoreClient
 ) -> None:
     """It went over to a standby that is read-only once the scratch row was made."""
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     hms.misbehave[ALTER] += [None, None, MetaException("read-only transaction")]
     proof = proven(rows, client)
     assert proof.support is CompareAndSwap.UNKNOWN
     assert "read-only transaction" in proof.problems[0]
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 def test_a_server_that_takes_an_outdated_value_is_not_atomic_whatever_it_said(
@@ -78,7 +78,7 @@ def test_a_server_that_takes_an_outdated_value_is_not_atomic_whatever_it_said(
         try:
             plain(**arguments)
         finally:
-            hms.compare_and_swap = "ignored"
+            hms.swap_support = "ignored"
 
     hms.alter_table_with_environment_context = only_the_first_is_checked  # type: ignore[method-assign]
     assert proven(rows, client).support is CompareAndSwap.IGNORED
@@ -96,16 +96,16 @@ def test_a_row_that_stays_is_a_problem_and_the_proof_stands(
 def test_a_server_that_is_proved_through_its_pool_gets_its_row_dropped_at_once(hms: FakeHms, pool: ClientPool) -> None:
     hms.misbehave["drop_table"].append(MetaException("busy"))
     assert prove_server(pool, "db", SYSTEM_CLOCK).support is CompareAndSwap.ATOMIC
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 @pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
 def test_whether_a_server_carries_out_writes_does_not_depend_on_compare_and_swap(
     behaviour: str, hms: FakeHms, rows: ScratchRows, client: MetastoreClient
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     assert prove_writes(rows, client.call, "db") == WriteProof(True)
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 READ_ONLY = MetaException("Error executing SQL query: cannot execute INSERT in a read-only transaction")
@@ -136,7 +136,7 @@ def test_a_failed_scratch_write_disproves_writes_and_a_forbidden_one_proves_noth
     proof = prove_writes(rows, client.call, "db")
     assert proof.works is works
     assert proof.problem
-    assert bool(hms.tables) is left
+    assert bool(hms.rows) is left
 
 
 def test_a_trial_that_was_not_sent_may_be_repeated_on_another_connection(rows: ScratchRows) -> None:

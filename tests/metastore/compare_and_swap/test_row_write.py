@@ -34,7 +34,7 @@ def test_an_alter_without_an_expected_value_compares_nothing() -> None:
 def test_a_swap_that_is_not_atomic_waits_patiently_for_its_answer(
     kind: str, hms: Recording, server: Running, base: Pointer
 ) -> None:
-    hms.compare_and_swap = kind
+    hms.swap_support = kind
     with pool_of(server, timeout_ms=250) as pool:
         swaps = SwapSender(pool)
         assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()  # proves the connection
@@ -46,7 +46,7 @@ def test_a_swap_that_is_not_atomic_waits_patiently_for_its_answer(
 
 
 def test_the_first_swap_of_a_connection_waits_patiently_too(hms: Recording, server: Running, base: Pointer) -> None:
-    hms.compare_and_swap = "checked"
+    hms.swap_support = "checked"
     late = Late()
     hms.misbehave[ALTER] += [None, late]
     with pool_of(server, timeout_ms=250) as pool:
@@ -66,7 +66,7 @@ def test_an_atomic_swap_waits_for_the_ordinary_time(hms: Recording, server: Runn
 
 
 def test_an_unanswered_swap_says_how_long_it_waited(hms: Recording, server: Running, base: Pointer) -> None:
-    hms.compare_and_swap = "checked"
+    hms.swap_support = "checked"
     hms.misbehave[ALTER] += [None, Late()]
     pool = ClientPool([server.uri], connect_timeout_ms=5_000, socket_timeout_ms=500, patience_ms=600)
     answer = SwapSender(pool).alter(base, moved_to(base, "m1"), Sending())
@@ -91,7 +91,7 @@ def test_an_alter_that_is_not_atomic_is_not_sent_if_its_lock_aged_during_the_pro
     behaviour: str, asked: list[Any], raised: bool, hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
     """Another writer may have the lock by now. Where a first alter was sent the caller must check the table."""
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     lock = Aged()
     hms.before_alter = lambda _table: setattr(lock, "age", 150.1 if hms.expected == asked else 0.0)
     if raised:
@@ -116,7 +116,7 @@ def test_an_atomic_alter_is_not_sent_if_its_lock_expired_during_the_probe(
                 raise LockLost("not renewed for its lease")
             return 0.0
 
-    hms.compare_and_swap = "atomic"
+    hms.swap_support = "atomic"
     lock = Expired()
     hms.before_alter = lambda _table: setattr(lock, "age", 300.1)
     with pytest.raises(LockLost):

@@ -37,14 +37,14 @@ def test_the_row_is_there_during_the_attempt_and_gone_afterwards(
     seen: list[Any] = []
 
     def work(_call: Any, name: TableName) -> str:
-        seen.append(hms.tables[name.namespace, name.name].tableType)
+        seen.append(hms.rows[name].tableType)
         return "result"
 
     trial = attempt(rows, client, work)
     assert trial == Trial(trial.name, "result")
     assert seen == ["VIRTUAL_VIEW"], "a view has no folder"
     assert not trial.may_be_left
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_nothing_is_tried_on_a_row_that_was_not_made(
     trial = attempt(rows, client, lambda call, name: pytest.fail("tried"))
     assert isinstance(trial.not_made, kind)
     assert trial.may_be_left is left
-    assert bool(hms.tables) is left
+    assert bool(hms.rows) is left
 
 
 def test_the_row_is_dropped_after_an_attempt_that_failed(
@@ -71,11 +71,11 @@ def test_the_row_is_dropped_after_an_attempt_that_failed(
 
     trial = attempt(rows, client, fail)
     assert (trial.result, trial.failed, trial.not_dropped) == (None, failure, None)
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 def test_a_row_that_is_gone_counts_as_dropped(rows: ScratchRows, client: MetastoreClient, hms: FakeHms) -> None:
-    trial = attempt(rows, client, lambda call, name: hms.tables.clear())
+    trial = attempt(rows, client, lambda call, name: hms.rows.clear())
     assert trial.not_dropped is None
 
 
@@ -87,9 +87,9 @@ def test_a_row_that_could_not_be_dropped_is_dropped_later(
     trial = attempt(rows, client)
     assert trial.result == trial.name, "the result stands"
     assert trial.not_dropped is not None
-    assert set(hms.tables) == {(trial.name.namespace, trial.name.name)}
+    assert set(hms.rows) == {trial.name}
     rows.drop_left()
-    assert hms.tables == {}
+    assert hms.rows == {}
     drops = hms.calls.count("drop_table")
     rows.drop_left()
     assert hms.calls.count("drop_table") == drops
@@ -102,13 +102,13 @@ def test_a_row_is_tried_again_until_it_is_dropped(
     trial = attempt(rows, client)
     rows.drop_left()
     assert f"The scratch view {trial.name} could not be dropped" in caplog.text
-    assert hms.tables
+    assert hms.rows
     rows.drop_left()
-    assert hms.tables == {}
+    assert hms.rows == {}
 
 
 def test_only_the_last_hundred_rows_are_tried_again(rows: ScratchRows, client: MetastoreClient, hms: FakeHms) -> None:
     hms.misbehave["drop_table"] += [MetaException("busy")] * 102
     first = [attempt(rows, client).name for _ in range(102)][:2]
     rows.drop_left()
-    assert set(hms.tables) == {(name.namespace, name.name) for name in first}
+    assert set(hms.rows) == set(first)

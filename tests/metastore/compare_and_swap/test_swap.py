@@ -55,7 +55,7 @@ def test_the_first_alter_on_a_connection_probes_and_the_next_does_not(
     base: Pointer,
     pool: ClientPool,
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     assert location(hms) == "m1"
     assert hms.expected == sent
@@ -71,8 +71,8 @@ def test_the_first_alter_on_a_connection_probes_and_the_next_does_not(
 def test_an_outdated_alter_on_a_new_connection_changes_nothing(
     behaviour: str, hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = behaviour
-    hms.tables["db", "t"].parameters["metadata_location"] = "foreign"
+    hms.swap_support = behaviour
+    hms.rows[NAME].parameters["metadata_location"] = "foreign"
     answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
@@ -80,7 +80,7 @@ def test_an_outdated_alter_on_a_new_connection_changes_nothing(
 
 
 def test_the_probe_expects_a_parameter_that_the_row_never_has(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
-    hms.tables["db", "t"].parameters[PROBE_KEY] = "absent"
+    hms.rows[NAME].parameters[PROBE_KEY] = "absent"
     table = moved_to(base, "m1")
     table.parameters[f"{PROBE_KEY}-"] = "absent"
     odd = Pointer(NAME, "m0", None, {**base.parameters, PROBE_KEY: "absent"}, base.table)
@@ -94,8 +94,8 @@ def test_no_probe_of_a_view_is_sent_which_a_server_would_carry_out(
 ) -> None:
     """One that ignores what it is to expect lets the partition keys of a view change. Sent again after a lost reply, as
     probes are, it would overwrite what others have committed meanwhile."""
-    hms.compare_and_swap = "ignored"
-    hms.tables["db", "t"].tableType = VIRTUAL_VIEW
+    hms.swap_support = "ignored"
+    hms.rows[NAME].tableType = VIRTUAL_VIEW
     view = moved_to(base, "m1")
     view.tableType = VIRTUAL_VIEW
     if require_cas:
@@ -108,7 +108,7 @@ def test_no_probe_of_a_view_is_sent_which_a_server_would_carry_out(
     assert is_unanswered(swaps.alter(base, view, Sending()), atomic=False)
     assert location(hms) == "m1"
     assert sent().count(TRUE) == 1
-    assert not hms.tables["db", "t"].partitionKeys
+    assert not hms.rows[NAME].partitionKeys
 
 
 @pytest.mark.parametrize("error", [MetaException("Permission denied: eve"), MetaException("deadlock"), BROKEN_SQL])
@@ -131,7 +131,7 @@ def test_any_other_refusal_of_the_probe_proves_nothing(
 def test_a_lost_probe_changes_nothing_and_another_connection_makes_the_swap(
     behaviour: str, lost: type[Exception], hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     hms.misbehave[ALTER].append(lost())
     hms.before_alter = lambda table: seen.append((table, location(hms)))
     seen: list[tuple[str, str]] = []
@@ -156,7 +156,7 @@ def test_a_server_that_carries_out_the_probe_has_made_the_swap(
     hms: Recording, server: Running, swaps: SwapSender, base: Pointer
 ) -> None:
     """None of Apache's does. Its answer must still not be taken for a refusal."""
-    hms.alter_table_with_environment_context = lambda new_tbl, **_: hms.tables.update({("db", "t"): new_tbl})  # type: ignore[assignment, misc]
+    hms.alter_table_with_environment_context = lambda new_tbl, **_: hms.rows.update({NAME: new_tbl})  # type: ignore[assignment, misc]
     for number, require_cas in enumerate((False, True)):
         assert swaps.alter(base, moved_to(base, f"m{number}"), Sending(require_cas=require_cas)) == Swapped()
         assert location(hms) == f"m{number}"
@@ -167,7 +167,7 @@ def test_a_server_that_carries_out_the_probe_has_made_the_swap(
 def test_a_lost_reply_to_the_swap_counts_as_atomic_only_on_an_atomic_server(
     behaviour: str, atomic: bool, hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     hms.misbehave[ALTER] += [None, DropAfter()]
     assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=atomic)
     assert location(hms) == "m1"
@@ -177,7 +177,7 @@ def test_a_lost_reply_to_the_swap_counts_as_atomic_only_on_an_atomic_server(
 def test_beside_a_server_that_may_overwrite_no_swap_that_arrives_late_is_safe(
     hms: Recording, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
-    hms.compare_and_swap = "atomic"
+    hms.swap_support = "atomic"
     pool.cas_support.learn("thrift://another:9083", "db", CompareAndSwap.IGNORED)
     hms.misbehave[ALTER] += [None, DropBefore()]
     assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=False)
@@ -186,7 +186,7 @@ def test_beside_a_server_that_may_overwrite_no_swap_that_arrives_late_is_safe(
 def test_a_rename_is_never_atomic_since_a_table_may_be_renamed_there_and_back(
     hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = "atomic"
+    hms.swap_support = "atomic"
     renamed = moved_to(base, base.metadata_location)
     renamed.tableName = "u"
     hms.misbehave[ALTER] += [None, DropBefore()]
@@ -215,8 +215,8 @@ def before_the_row_is_read(hms: Recording, happens: Callable[[], object]) -> Non
 def test_a_swap_that_fails_because_the_row_moved_is_not_repeated_without_its_keys(
     hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = "broken"
-    before_the_row_is_read(hms, lambda: hms.tables["db", "t"].parameters.update(metadata_location="foreign"))
+    hms.swap_support = "broken"
+    before_the_row_is_read(hms, lambda: hms.rows[NAME].parameters.update(metadata_location="foreign"))
     answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
@@ -225,8 +225,8 @@ def test_a_swap_that_fails_because_the_row_moved_is_not_repeated_without_its_key
 
 
 def test_a_swap_that_fails_because_the_row_went_is_a_conflict(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
-    hms.compare_and_swap = "broken"
-    before_the_row_is_read(hms, lambda: hms.tables.pop(("db", "t")))
+    hms.swap_support = "broken"
+    before_the_row_is_read(hms, lambda: hms.rows.pop(NAME))
     answer = swaps.alter(base, moved_to(base, "m1"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
@@ -237,7 +237,7 @@ def test_a_swap_that_fails_because_the_row_went_is_a_conflict(hms: Recording, sw
 def test_a_swap_that_failed_is_not_repeated_without_reading_the_row(
     error: Exception, hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     # The proof on the scratch row reads it three times.
     hms.misbehave["get_table_req"] += [None, None, None, error]
     answer = swaps.alter(base, moved_to(base, "m1"), Sending())
@@ -248,7 +248,7 @@ def test_a_swap_that_failed_is_not_repeated_without_reading_the_row(
 
 
 def test_a_lost_reply_to_an_alter_without_keys_is_not_atomic(hms: Recording, swaps: SwapSender, base: Pointer) -> None:
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     # Two on the row, three on the scratch row, and one without the keys.
     hms.misbehave[ALTER] += [None] * 5 + [DropAfter()]
     assert is_unanswered(swaps.alter(base, moved_to(base, "m1"), Sending()), atomic=False)
@@ -269,7 +269,7 @@ class CutBeforeKeylessAlter(MetastoreClient):
 def test_a_repeat_that_was_not_sent_does_not_hide_the_first_alters_error(
     hms: Recording, server: Running, base: Pointer
 ) -> None:
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     pool = ClientPool(
         [server.uri],
         make_client=lambda uri: CutBeforeKeylessAlter(uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000),
@@ -320,7 +320,7 @@ def test_one_sql_error_on_a_first_swap_is_an_ordinary_refusal(
     assert hms.expected[-1] == TRUE
     assert connected(pool) is CompareAndSwap.ATOMIC
     assert pool.cas_support.protection("db") is SwapProtection.CAS
-    assert set(hms.tables) == {("db", "t")}
+    assert set(hms.rows) == {NAME}
 
 
 def test_a_swap_on_the_scratch_row_proves_the_connection(
@@ -339,7 +339,7 @@ def test_broken_is_proved_again_after_a_while(hms: Recording, server: Running, b
     late = [0.0]
     pool = ClientPool([server.uri], now=lambda: late[0])
     swaps = SwapSender(pool)
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [PROBE, TRUE, None]
     late[0] = BROKEN_SECONDS - 1
@@ -348,7 +348,7 @@ def test_broken_is_proved_again_after_a_while(hms: Recording, server: Running, b
     assert pool.cas_support.protection("db") is SwapProtection.BLIND
     late[0] = BROKEN_SECONDS
     assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN
-    hms.compare_and_swap = "atomic"
+    hms.swap_support = "atomic"
     assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected[4:] == [PROBE, TRUE]
     assert pool.cas_support.protection("db") is SwapProtection.CAS
@@ -358,13 +358,13 @@ def test_broken_is_proved_again_after_a_while(hms: Recording, server: Running, b
 def test_a_new_connection_to_a_broken_address_is_proved_on_a_scratch_row_first(
     hms: Recording, server: Running, swaps: SwapSender, base: Pointer, pool: ClientPool
 ) -> None:
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     hms.expected.clear()
     server.hang_up()
     assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [None]
-    hms.compare_and_swap = "atomic"
+    hms.swap_support = "atomic"
     server.hang_up()
     assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     assert hms.expected == [None, TRUE]
@@ -378,7 +378,7 @@ def test_a_new_connection_to_a_broken_address_is_proved_on_a_scratch_row_first(
 def in_another_database(hms: Recording, pool: ClientPool, behaviour: str) -> Pointer:
     """A table behind a proxy that sends its database to another metastore."""
     hms.add_database("other")
-    hms.compare_and_swap_of["other"] = behaviour
+    hms.swap_support_of["other"] = behaviour
     pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
     name = TableName("other", "t")
     assert pointer.create(name, "m0", METADATA, None) == Swapped()
@@ -391,7 +391,7 @@ def test_each_database_behind_a_connection_is_proved_on_its_own(
 ) -> None:
     elsewhere = in_another_database(hms, pool, behaviour)
     assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
-    hms.tables["other", "t"].parameters["metadata_location"] = "foreign"
+    hms.rows[TableName("other", "t")].parameters["metadata_location"] = "foreign"
     outdated = moved_to(elsewhere, "m1")
     if behaviour == "broken":
         # The swap that is right fails here. One that is outdated is refused.
@@ -399,7 +399,7 @@ def test_each_database_behind_a_connection_is_proved_on_its_own(
         elsewhere = pointer_at(elsewhere, "foreign")
     with pytest.raises(MetastoreUnavailable, match=f"atomically: {behaviour}"):
         swaps.alter(elsewhere, outdated, Sending(require_cas=True))
-    assert hms.tables["other", "t"].parameters["metadata_location"] == "foreign"
+    assert hms.rows[TableName("other", "t")].parameters["metadata_location"] == "foreign"
     assert (pool.cas_support.protection("db"), pool.cas_support.protection("other")) == (
         SwapProtection.CAS,
         SwapProtection.BLIND,
@@ -425,7 +425,7 @@ def test_each_connection_is_proved_on_its_own(
 ) -> None:
     assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
     server.hang_up()
-    hms.compare_and_swap = "ignored"
+    hms.swap_support = "ignored"
     next_base = Pointer(NAME, "m1", "m0", base.parameters, base.table)
     hms.expected.clear()
     assert swaps.alter(next_base, moved_to(base, "m2"), Sending()) == Swapped()
@@ -448,7 +448,7 @@ def test_a_swap_that_requires_cas_is_sent_once_the_probe_proves_the_server_atomi
 def test_a_swap_that_requires_cas_is_not_sent_to_any_other_server(
     behaviour: str, known: bool, hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     if known:
         assert swaps.alter(base, moved_to(base, "m0"), Sending()) == Swapped()
     hms.expected.clear()
@@ -461,13 +461,13 @@ def test_a_swap_that_requires_cas_is_not_sent_to_any_other_server(
 def test_a_swap_that_requires_cas_is_never_repeated_without_its_keys(
     hms: Recording, swaps: SwapSender, base: Pointer
 ) -> None:
-    hms.compare_and_swap = "broken"
+    hms.swap_support = "broken"
     for _ in range(2):
         with pytest.raises(CompareAndSwapUnproven, match="not proven to compare and swap atomically: broken"):
             swaps.alter(base, moved_to(base, "m1"), Sending(require_cas=True))
     assert hms.expected == [PROBE, TRUE]
     assert location(hms) == "m0"
-    assert set(hms.tables) == {("db", "t")}
+    assert set(hms.rows) == {NAME}
 
 
 @pytest.mark.parametrize("error", [MetaException("Permission denied: eve"), BROKEN_SQL])
@@ -486,7 +486,7 @@ def test_a_scratch_row_that_stayed_is_dropped_afterwards(hms: Recording, swaps: 
     hms.misbehave["drop_table"].append(MetaException("busy"))
     assert isinstance(swaps.alter(base, moved_to(base, "m1"), Sending()), Refused)
     assert hms.calls.count("drop_table") == 2
-    assert set(hms.tables) == {("db", "t")}
+    assert set(hms.rows) == {NAME}
 
 
 def test_a_server_that_is_gone_takes_no_writes_and_a_scratch_row_that_stayed_is_dropped_later(
@@ -494,9 +494,9 @@ def test_a_server_that_is_gone_takes_no_writes_and_a_scratch_row_that_stayed_is_
 ) -> None:
     hms.misbehave["drop_table"].append(MetaException("busy"))
     assert swaps.accepts_writes(base.name.namespace) is False
-    assert len(hms.tables) == 2
+    assert len(hms.rows) == 2
     assert swaps.alter(base, moved_to(base, "m1"), Sending()) == Swapped()
-    assert len(hms.tables) == 1
+    assert len(hms.rows) == 1
     assert swaps.accepts_writes(base.name.namespace) is True
     server.stop()
     assert swaps.accepts_writes(base.name.namespace) is False

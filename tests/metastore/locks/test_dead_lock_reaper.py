@@ -43,7 +43,7 @@ def ended() -> str:
 
 
 def left(hms: FakeHms) -> list[str]:
-    return [lock.agentInfo for lock in hms.locks.values()]
+    return [lock.agent_info for lock in hms.locks.values()]
 
 
 class Look(Protocol):
@@ -315,7 +315,7 @@ def test_a_metastore_that_pauses_removes_no_live_holder(
         if not paused:
             paused.append(True)
             pass_time(pause)
-            hms.locks[own.lock_id].lastheartbeat = hms.now_ms
+            hms.locks[own.lock_id].seen = hms.now_ms / 1000
         return plain(rqst)
 
     assert look(own) == 0
@@ -340,7 +340,7 @@ def test_silence_begins_with_the_reply_to_the_first_look_however_long_that_took(
     def show_locks(rqst: Any) -> Any:
         hms.show_locks = plain  # type: ignore[method-assign]
         pass_time(20.0)
-        hms.locks[own.lock_id].lastheartbeat = hms.now_ms
+        hms.locks[own.lock_id].seen = hms.now_ms / 1000
         return plain(rqst)
 
     hms.show_locks = show_locks  # type: ignore[method-assign]
@@ -412,7 +412,7 @@ def test_without_the_databases_time_nothing_is_called_dead(
     hms.now_ms += int(10 * LEASE) * 1000
     entries.remove(own)
     assert found.remove_dead(NAME, own, LEASE) == 0
-    next(iter(hms.locks.values())).lastheartbeat = 0
+    next(iter(hms.locks.values())).seen = 0.0
     own = entries.enqueue(NAME, agent_info("r"))
     assert found.remove_dead(NAME, own, LEASE) == 0
     runtime.time += 10 * LEASE

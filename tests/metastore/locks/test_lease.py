@@ -94,7 +94,7 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     pool.cas_support.learn(pool.uris[0], NAME.namespace, support)
     held: Any = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
     (entry,) = hms.locks.values()
-    assert entry.agentInfo.rpartition("/")[2] == said
+    assert entry.agent_info.rpartition("/")[2] == said
     assert (held.lease_seconds, held.require_cas, held.exclusive) == (lease, said != "blind", True)
     assert held.interval_seconds == min(lease / 10, 5)
     held.release()
@@ -192,7 +192,7 @@ def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_fr
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     held = lock.acquire(NAME, wait_seconds=1, request="r", use=LockUse.CAS_FULL_LEASE)
     (entry,) = hms.locks.values()
-    assert entry.agentInfo.rpartition("/")[2] == "cas"
+    assert entry.agent_info.rpartition("/")[2] == "cas"
     assert (held.lease_seconds, held.require_cas) == (300, True)
     held.release()
     lock.close()

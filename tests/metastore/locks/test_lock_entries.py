@@ -66,7 +66,7 @@ def test_the_lock_table_tells_when_each_was_renewed(hms: FakeHms, entries: LockE
 def test_a_trial_leaves_nothing_behind_however_it_ends(hms: FakeHms, entries: LockEntries) -> None:
     with entries.trial(NAME, "probe") as entry:
         assert entry.acquired
-        assert "/probe." in hms.locks[entry.lock_id].agentInfo
+        assert "/probe." in hms.locks[entry.lock_id].agent_info
     assert hms.locks == {}
     hms.misbehave["heartbeat"] += [MetaException("deadlock")] * 2
     with pytest.raises(ServerFault), entries.trial(NAME, "probe") as entry:

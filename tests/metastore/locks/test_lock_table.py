@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import MetaException, ShowLocksResponseElement
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
@@ -13,7 +13,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.connection.thrift_types import LockState, LockType
+from iceberg_hms.metastore.connection.thrift_types import LockType
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
@@ -77,21 +77,10 @@ def fake(clock_hours: int = 0, lease: str = "300s") -> FakeHms:
     return hms
 
 
-def add(hms: FakeHms, age_seconds: float, agent: str, **fields: object) -> None:
+def add(hms: FakeHms, age_seconds: float, agent: str, txn: int | None = None) -> None:
     """A lock of bob's that was renewed so long ago, by the database's clock."""
-    number = 900 + len(hms.locks)
-    hms.locks[number] = ShowLocksResponseElement(
-        lockid=number,
-        dbname="db",
-        tablename="t",
-        state=LockState.ACQUIRED,
-        type=LockType.EXCLUSIVE,
-        user="bob",
-        hostname="h2",
-        agentInfo=agent,
-        lastheartbeat=hms.now_ms - int(age_seconds * 1000),
-        **fields,
-    )
+    row = hms.metastore.locks.enqueue(NAME, agent, user="bob", host="h2", kind=LockType.EXCLUSIVE, txn=txn)
+    row.acquired, row.seen = True, hms.now_ms / 1000 - age_seconds
 
 
 def told(server: Running) -> list[str]:
@@ -154,7 +143,7 @@ def test_no_lock_seems_dead_if_the_server_hides_its_clock_or_its_lease() -> None
 
 def test_a_transaction_s_lock_has_no_heartbeat_of_its_own_to_miss() -> None:
     hms = fake()
-    add(hms, 1_000_000, "Hive", txnid=7)
+    add(hms, 1_000_000, "Hive", txn=7)
     with running(hms) as server:
         assert told(server) == [""]
 
@@ -204,7 +193,7 @@ def test_a_lock_that_was_granted_is_waited_out_unless_every_server_is_proved_ato
 ) -> None:
     servers = [FakeHms(), FakeHms()]
     for hms, behaviour in zip(servers, (first, second), strict=True):
-        hms.compare_and_swap = behaviour
+        hms.swap_support = behaviour
         hms.config = {} if lease is None else {"hive.txn.timeout": lease}
     with running(servers[0]) as one, running(servers[1]) as other:
         settings = Settings.load({"uri": f"{one.uri},{other.uri}"}, environ={})
@@ -213,14 +202,14 @@ def test_a_lock_that_was_granted_is_waited_out_unless_every_server_is_proved_ato
             other.stop()
         assert granted_lock_seconds(pool, settings, "db") == seconds
         pool.close()
-    assert all(hms.tables == {} for hms in servers), "no scratch row stays"
+    assert all(hms.rows == {} for hms in servers), "no scratch row stays"
     assert all("lock" not in hms.calls for hms in servers), "the lock API is broken"
 
 
 def test_each_database_of_a_server_is_proved_on_its_own() -> None:
     hms = FakeHms()
     hms.add_database("sales")
-    hms.compare_and_swap_of["sales"] = "ignored"
+    hms.swap_support_of["sales"] = "ignored"
     with running(hms) as server:
         settings = Settings.load({"uri": server.uri}, environ={})
         pool = ClientPool.configured(settings)

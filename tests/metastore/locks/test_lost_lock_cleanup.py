@@ -35,7 +35,7 @@ def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: Fa
     runtime = Counted()
     LostLockCleanup(entries, runtime, poll_seconds=0.002).watch(NAME, "lost", 0)
     runtime.join()
-    assert [lock.agentInfo for lock in hms.locks.values()] == ["other"]
+    assert [lock.agent_info for lock in hms.locks.values()] == ["other"]
 
 
 def test_an_entry_that_is_spared_stays(entries: LockEntries, hms: FakeHms) -> None:

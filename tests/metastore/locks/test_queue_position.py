@@ -125,7 +125,7 @@ def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     taken_by_another(entries)
     silent: list[int] = []
-    runtime.awake = lambda: silent.append(hms.now_ms - max(entry.lastheartbeat for entry in hms.locks.values()))
+    runtime.awake = lambda: silent.append(hms.now_ms - max(map(hms.heartbeat_ms, hms.locks.values())))
     with pytest.raises(LockNotAcquired):
         lock.acquire(NAME, wait_seconds=120, request="r", use=LockUse.CAS)
     assert max(silent) <= 3_000
@@ -133,7 +133,7 @@ def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(
 
 
 def said(hms: FakeHms) -> list[str]:
-    return [entry.agentInfo.rpartition("/")[2] for entry in hms.locks.values()]
+    return [entry.agent_info.rpartition("/")[2] for entry in hms.locks.values()]
 
 
 def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(

@@ -96,7 +96,7 @@ def test_a_lost_request_that_arrives_late_blocks_nobody(
     hms.misbehave["lock"].append(DropBefore())
     held = lock.acquire(NAME, wait_seconds=5, request="r")
     (entry,) = hms.locks.values()
-    late = entries.enqueue(NAME, entry.agentInfo)
+    late = entries.enqueue(NAME, entry.agent_info)
     held.release()
     lock.acquire(NAME, wait_seconds=5, request="next").release()
     assert late.lock_id not in hms.locks
@@ -232,7 +232,7 @@ def test_a_lock_that_is_left_loses_the_entry_that_a_lost_call_made_beside_it(
     held = lock.acquire(NAME, wait_seconds=5, request="r")
     [left] = hms.locks.values()
     held.let_expire()
-    lost = entries.enqueue(NAME, left.agentInfo)
+    lost = entries.enqueue(NAME, left.agent_info)
     assert eventually(lambda: lost.lock_id not in hms.locks)
     assert list(hms.locks.values()) == [left]
     lock.close()
@@ -248,7 +248,7 @@ def test_a_lock_announces_what_its_process_knows_of_compare_and_swap(
         for use in (LockUse.CAS, LockUse.BLIND):
             held = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
             (entry,) = hms.locks.values()
-            said.append(entry.agentInfo.rpartition("/")[2])
+            said.append(entry.agent_info.rpartition("/")[2])
             held.release()
     assert said == ["unproven-15", "blind", "cas-15", "blind", "blind", "blind"]
 
@@ -326,7 +326,7 @@ def test_a_query_of_hives_that_reads_is_no_foreign_writer(
     entries.enqueue(NAME, "Iceberg-0123")
     reader = entries.enqueue(NAME, "hive-query")
     assert lock.foreign_writer_waits(NAME)
-    hms.locks[reader.lock_id].type = LockType.SHARED_READ
+    hms.locks[reader.lock_id].kind = LockType.SHARED_READ
     assert not lock.foreign_writer_waits(NAME)
 
 

@@ -31,8 +31,8 @@ def test_the_hive_tables_keep_the_contract(check: Check, filters: bool, hms: Fak
     ) -> None:
         row = hive_row(name, dict(parameters or {}), table_type, location)
         row.partitionKeys = [FieldSchema(name="p", type="int")] if partitions else []
-        hms.tables[name.namespace, name.name] = row
-        hms.partitions[name.namespace, name.name] = {
+        hms.rows[name] = row
+        hms.partitions[name] = {
             f"p={number}": extended(Partition)(values=[str(number)], sd=StorageDescriptor(location=each))
             for number, each in enumerate(partitions)
         }
@@ -45,5 +45,5 @@ def test_the_hive_tables_keep_the_contract(check: Check, filters: bool, hms: Fak
 
 
 def test_a_view_of_hive_has_no_files(hms: FakeHms, pool: ClientPool) -> None:
-    hms.tables["db", "v"] = hive_row(TableName("db", "v"), {}, "VIRTUAL_VIEW", "file:/w/v")
+    hms.rows[TableName("db", "v")] = hive_row(TableName("db", "v"), {}, "VIRTUAL_VIEW", "file:/w/v")
     assert HmsHiveTables(pool).load(TableName("db", "v")) is None

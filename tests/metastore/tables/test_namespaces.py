@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AccessDenied, AlreadyExists, InvalidInput, MetastoreUnavailable, NamespaceNotEmpty
 from iceberg_hms.errors import NoSuchNamespace as Missing
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -109,10 +110,10 @@ def test_a_taken_name_a_bad_name_and_a_full_namespace_raise(hms: FakeHms, namesp
         namespaces.create("db", {})
     with pytest.raises(InvalidInput):
         namespaces.create("a.b", {})
-    hms.tables["db", "t"] = object()
+    hms.rows[TableName("db", "t")] = object()
     with pytest.raises(NamespaceNotEmpty):
         namespaces.drop("db")
-    del hms.tables["db", "t"]
+    del hms.rows[TableName("db", "t")]
     namespaces.drop("db")
     assert namespaces.list() == []
 

@@ -67,7 +67,7 @@ def test_an_error_that_may_pass_is_an_outage(hms: FakeHms, rows: HmsRows) -> Non
 
 
 def test_a_taken_name_is_named_by_its_kind(hms: FakeHms, rows: HmsRows) -> None:
-    hms.tables["db", "t"] = hive_row(NAME)
+    hms.rows[NAME] = hive_row(NAME)
     answer = rows.create(NAME, rows.new(NAME, "VIRTUAL_VIEW", {}, "ada"))
     assert isinstance(answer, Refused)
     assert isinstance(answer.error, AlreadyExists)

@@ -39,7 +39,7 @@ def names(server: Running) -> Iterator[TableNames]:
 
 def add(hms: FakeHms, name: str, **parameters: str) -> Any:
     row = hive_row(TableName("db", name), {"table_type": "ICEBERG", "metadata_location": "file:/m", **parameters})
-    hms.tables["db", name] = row
+    hms.rows[TableName("db", name)] = row
     return row
 
 
@@ -54,9 +54,9 @@ def test_rows_with_a_uuid_and_rows_with_none_are_found(filters: bool, hms: FakeH
     add(hms, "shouted", uuid=UUID.upper())
     add(hms, "silent")
     add(hms, "another", uuid=UUID[:-1] + "2")
-    hms.tables["db", "hive"] = hive_row(TableName("db", "hive"), {"uuid": UUID})
-    hms.tables["db", "view"] = hive_row(TableName("db", "view"), {"table_type": "ICEBERG-VIEW", "uuid": UUID})
-    hms.tables["db", "bare"] = hive_row(TableName("db", "bare"))
+    hms.rows[TableName("db", "hive")] = hive_row(TableName("db", "hive"), {"uuid": UUID})
+    hms.rows[TableName("db", "view")] = hive_row(TableName("db", "view"), {"table_type": "ICEBERG-VIEW", "uuid": UUID})
+    hms.rows[TableName("db", "bare")] = hive_row(TableName("db", "bare"))
     for _ in range(2):
         assert found(names) == ["mine", "shouted", "silent"]
     assert hms.calls.count("get_table_names_by_filter") == (6 if filters else 1)
@@ -87,7 +87,7 @@ def test_a_table_that_is_renamed_between_the_questions_is_found_all_the_same(hms
     add(hms, "mine", uuid=UUID)
 
     def rename() -> None:
-        if hms.tables.pop(("db", "mine"), None) is not None:
+        if hms.rows.pop(TableName("db", "mine"), None) is not None:
             add(hms, "renamed", uuid=UUID)
 
     hms.before["get_table_objects_by_name_req"] = rename
@@ -106,7 +106,7 @@ def test_a_row_that_gets_its_uuid_between_the_questions_is_found(hms: FakeHms, n
 
 
 def test_tables_that_come_and_go_all_the_while_are_not_taken_for_absent(hms: FakeHms, names: TableNames) -> None:
-    hms.before["get_table_objects_by_name_req"] = hms.tables.clear
+    hms.before["get_table_objects_by_name_req"] = hms.rows.clear
     hms.before["get_table_names_by_filter"] = lambda: add(hms, "mine", uuid=UUID)
     with pytest.raises(MetastoreUnavailable, match="came and went"):
         found(names)
@@ -154,7 +154,7 @@ def pages(server: Running, hms: FakeHms, clock: ByHand) -> Iterator[NamePages]:
 
 
 def add_hive(hms: FakeHms, name: str) -> None:
-    hms.tables["db", name] = hive_row(TableName("db", name), {})
+    hms.rows[TableName("db", name)] = hive_row(TableName("db", name), {})
 
 
 def read(pages: NamePages, limit: int) -> list[str]:
@@ -191,7 +191,7 @@ def test_a_first_page_is_always_new(hms: FakeHms, pages: NamePages) -> None:
 
 def test_a_list_is_read_again_when_it_is_too_old_or_unknown(hms: FakeHms, pages: NamePages, clock: ByHand) -> None:
     pages.page("db", None, 2)
-    del hms.tables["db", "t02"]
+    del hms.rows[TableName("db", "t02")]
     add(hms, "t02x")
     assert pages.page("db", "t01", 1) == (["t02"], True)
     clock.seconds += table_names.LIST_MAX_AGE_SECONDS + 1

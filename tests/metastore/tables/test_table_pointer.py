@@ -73,7 +73,7 @@ def test_the_pointer_keeps_the_contract(check: Check, stock: bool, hms: FakeHms,
     hms.add_database("other")
 
     def add_hive_table(name: TableName, location: str) -> None:
-        hms.tables[name.namespace, name.name] = hive_row(name, location=location)
+        hms.rows[name] = hive_row(name, location=location)
 
     check(pointer, Place("db", "other", "file:/w/t", add_hive_table))
 
@@ -186,7 +186,7 @@ def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: Hms
 def test_refused_columns_and_the_probe_do_not_disturb_each_other(
     behaviour: str, columns_first: bool, hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
-    hms.compare_and_swap = behaviour
+    hms.swap_support = behaviour
     hms.disallow_column_changes = True
     hms.columns_are_checked_first = columns_first
     pointer.create(NAME, "m0", BEFORE, None)
@@ -201,7 +201,7 @@ def test_refused_columns_of_a_swap_that_requires_cas(hms: FakeHms, server: Runni
     pointer.create(NAME, "m0", BEFORE, None)
     assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, Sending(require_cas=True)) == Swapped()
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
-    hms.compare_and_swap = "ignored"
+    hms.swap_support = "ignored"
     server.hang_up()
     with pytest.raises(MetastoreUnavailable):
         pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, Sending(require_cas=True))
@@ -225,7 +225,7 @@ class InterruptedPool(ClientPool):
 def test_the_swap_with_the_old_columns_requires_cas_too(hms: FakeHms, server: Running) -> None:
     def another_server_answers() -> None:
         server.hang_up()
-        hms.compare_and_swap = "ignored"
+        hms.swap_support = "ignored"
 
     pool = InterruptedPool([server.uri])
     pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
@@ -294,11 +294,11 @@ def test_a_swap_that_met_a_closed_store_may_be_sent_again_if_it_is_atomic(
 
 def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
-    row = hms.tables["db", "t"]
+    row = hms.rows[NAME]
     row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities = "hive", 2, 9, ["X"]
     row.sd.serdeInfo.description = "kept"
     assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE, Sending()) == Swapped()
-    row = hms.tables["db", "t"]
+    row = hms.rows[NAME]
     assert (row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities) == ("hive", 2, 9, ["X"])
     assert row.sd.serdeInfo.description == "kept"
 
@@ -315,7 +315,7 @@ def test_the_servers_version_is_asked_once_and_only_for_instants(
     for number in (1, 2):
         pointer.create(TableName("db", f"z{number}"), "m0", ZONED, None)
     assert hms.calls.count("getVersion") == 1
-    assert hms.tables["db", "z2"].sd.cols[0].type == hive
+    assert hms.rows[TableName("db", "z2")].sd.cols[0].type == hive
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_the_servers_version_is_asked_once_and_only_for_instants(
 def test_what_is_no_iceberg_table_is_named(
     parameters: dict[str, str] | None, kind: str, found: str, hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
-    hms.tables["db", "t"] = hive_row(NAME, parameters, kind)
+    hms.rows[NAME] = hive_row(NAME, parameters, kind)
     with pytest.raises(NotAnIcebergTable) as raised:
         pointer.load(NAME)
     assert found in raised.value.found
@@ -342,7 +342,7 @@ def test_owner_of_a_row(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", owned, "ada")
     pointer.create(TableName("db", "u"), "m0", owned, None)
     pointer.create(TableName("db", "v"), "m0", BEFORE, None)
-    assert [hms.tables["db", name].owner for name in "tuv"] == ["ada", "grace", "server"]
+    assert [hms.rows[TableName("db", name)].owner for name in "tuv"] == ["ada", "grace", "server"]
 
 
 def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePointer) -> None:
@@ -398,14 +398,14 @@ def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) 
     answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"), Sending())
     assert isinstance(answer, Refused)
     assert answer.conflict
-    assert ("db", "t") in hms.tables
+    assert TableName("db", "t") in hms.rows
 
 
 def many_tables(hms: FakeHms) -> list[str]:
     """Rows for more calls than one, and the names of those that are Iceberg's."""
     for number in range(205):
         name = TableName("db", f"t{number:03}")
-        hms.tables["db", name.name] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
+        hms.rows[TableName("db", name.name)] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
     return [f"t{number:03}" for number in range(205) if number % 2]
 
 
@@ -484,7 +484,7 @@ def test_an_empty_namespace_lists_no_tables_and_a_missing_one_raises(pointer: Hm
 
 
 def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> None:
-    hms.tables["db", "hive"] = hive_row(TableName("db", "hive"))
+    hms.rows[TableName("db", "hive")] = hive_row(TableName("db", "hive"))
     with pool_of(server) as pool:
         everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
         assert everything.list_tables("db") == ["hive"]
@@ -494,9 +494,9 @@ def test_another_spelling_of_a_name_that_the_metastore_knows_is_no_table(
     hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     pointer.create(TableName("db", "t"), "file:/m0", table_metadata("file:/w/db.db/t"), None)
-    row = hms.tables["db", "t"]
+    row = hms.rows[NAME]
     for spelling in (TableName("db", "t\u0301"), TableName("@hive#db", "t")):
-        hms.tables[spelling.namespace, spelling.name] = row
+        hms.rows[spelling] = row
         with pytest.raises(NoSuchTable):
             pointer.load(spelling)
     row.dbName = row.dbName.upper()
@@ -538,5 +538,5 @@ def test_a_long_comment_is_cut_to_what_the_release_holds(version: str, held: str
         schema = {"type": "struct", "schema-id": 0, "fields": [column]}
         pointer.create(NAME, "m0", TableMetadata.parse({**metadata.raw, "schemas": [schema]}), None)
         pointer.create(TableName("db", "u"), "m0", TableMetadata.parse({**metadata.raw, "schemas": [schema]}), None)
-    assert [column.comment for column in hms.tables["db", "t"].sd.cols] == [held]
+    assert [column.comment for column in hms.rows[NAME].sd.cols] == [held]
     assert hms.calls.count("getVersion") == 1

@@ -25,7 +25,7 @@ def views(pool: ClientPool) -> HmsViewPointer:
 
 
 def add_hive_table(hms: FakeHms, name: TableName, location: str) -> None:
-    hms.tables[name.namespace, name.name] = hive_row(name, location=location)
+    hms.rows[name] = hive_row(name, location=location)
 
 
 @pytest.mark.parametrize("filters", [True, False], ids=["filtered", "by rows"])
@@ -41,7 +41,7 @@ def test_the_views_keep_the_contract(
 
 def test_a_row_is_a_view_with_the_sql_for_hive(hms: FakeHms, views: HmsViewPointer) -> None:
     views.create(NAME, "m0", view_metadata("file:/w/v", texts=(("spark", "s"), ("HIVE", "h"))), "ada")
-    row = hms.tables["db", "v"]
+    row = hms.rows[TableName("db", "v")]
     assert (row.tableType, row.owner, row.retention) == ("VIRTUAL_VIEW", "ada", 2**31 - 1)
     assert (row.viewOriginalText, row.viewExpandedText) == ("h", "h")
     assert row.sd.location == "file:/w/v"
@@ -53,10 +53,10 @@ def test_a_row_is_a_view_with_the_sql_for_hive(hms: FakeHms, views: HmsViewPoint
 def test_without_sql_for_hive_the_first_is_taken_and_a_swap_replaces_it(hms: FakeHms, views: HmsViewPointer) -> None:
     first = view_metadata("file:/w/v", texts=(("trino", "t"), ("spark", "s")))
     views.create(NAME, "m0", first, None)
-    assert hms.tables["db", "v"].viewOriginalText == "t"
+    assert hms.rows[TableName("db", "v")].viewOriginalText == "t"
     second = view_metadata("file:/w/v", texts=(("spark", "s2"),), columns=(("x", "string"),))
     views.swap(views.load(NAME), "m1", second, first, Sending())
-    row = hms.tables["db", "v"]
+    row = hms.rows[TableName("db", "v")]
     assert (row.viewOriginalText, row.viewExpandedText) == ("s2", "s2")
     assert [column.name for column in row.sd.cols] == ["x"]
 
@@ -66,17 +66,17 @@ def test_sql_that_some_metastore_cannot_hold_is_left_out(sql: str, hms: FakeHms,
     short = view_metadata("file:/w/v", texts=(("spark", "s"),))
     views.create(NAME, "m0", short, None)
     views.swap(views.load(NAME), "m1", view_metadata("file:/w/v", texts=(("spark", sql),)), short, Sending())
-    assert hms.tables["db", "v"].viewOriginalText is None
+    assert hms.rows[TableName("db", "v")].viewOriginalText is None
     views.swap(views.load(NAME), "m2", view_metadata("file:/w/v", texts=(("spark", "x" * 32_672),)), short, Sending())
-    assert len(hms.tables["db", "v"].viewExpandedText) == 32_672
+    assert len(hms.rows[TableName("db", "v")].viewExpandedText) == 32_672
 
 
 def test_the_owner_of_a_row_is_the_caller_else_that_of_the_property(hms: FakeHms, views: HmsViewPointer) -> None:
     owned = view_metadata("file:/w/v", {"hive.metastore.table.owner": "grace"})
     views.create(NAME, "m0", owned, None)
     views.create(TableName("db", "w"), "m0", owned, "ada")
-    assert (hms.tables["db", "v"].owner, hms.tables["db", "w"].owner) == ("grace", "ada")
-    assert "hive.metastore.table.owner" not in hms.tables["db", "v"].parameters
+    assert (hms.rows[TableName("db", "v")].owner, hms.rows[TableName("db", "w")].owner) == ("grace", "ada")
+    assert "hive.metastore.table.owner" not in hms.rows[TableName("db", "v")].parameters
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_owner_of_a_row_is_the_caller_else_that_of_the_property(hms: FakeHms
 def test_what_is_no_iceberg_view_is_named(
     parameters: dict[str, str] | None, kind: str, found: str, hms: FakeHms, views: HmsViewPointer
 ) -> None:
-    hms.tables["db", "v"] = hive_row(NAME, parameters, kind)
+    hms.rows[TableName("db", "v")] = hive_row(NAME, parameters, kind)
     with pytest.raises(NotAnIcebergView) as raised:
         views.load(NAME)
     assert found in raised.value.found
@@ -100,7 +100,7 @@ def test_what_is_no_iceberg_view_is_named(
 
 @pytest.mark.parametrize("case", ["ICEBERG-VIEW", "iceberg-view", "Iceberg-View"])
 def test_the_type_is_known_in_any_case(case: str, hms: FakeHms, views: HmsViewPointer) -> None:
-    hms.tables["db", "v"] = hive_row(NAME, {"table_type": case, "metadata_location": "m"}, "virtual_view")
+    hms.rows[TableName("db", "v")] = hive_row(NAME, {"table_type": case, "metadata_location": "m"}, "virtual_view")
     assert views.load(NAME).metadata_location == "m"
 
 

@@ -11,7 +11,7 @@ from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.faults import FaultPlan
 from simulation.world.history import Answer, CatalogCallKind
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 
 def ran(seed: int, **scenario: Any) -> Schedule:

@@ -63,10 +63,10 @@ def test_a_foreign_writer_waits_for_its_lock_and_releases_it() -> None:
 
 def test_who_does_not_get_the_lock_in_time_takes_its_entry_away() -> None:
     def work(metastore: ForeignMetastore, node: ClusterNode) -> None:
-        holder = node.cluster.metastore.enqueue(TABLE, "Hive", "other")
+        holder = node.cluster.metastore.locks.enqueue(TABLE, "Hive", "other").id
         with pytest.raises(LockNotAcquired), metastore.locked(TABLE, 20.0):
             pass
-        assert [entry.id for entry in node.cluster.metastore.locks] == [holder]
+        assert list(node.cluster.metastore.locks.rows) == [holder]
 
     foreign(work)
 
@@ -78,7 +78,7 @@ def test_a_lost_reply_is_looked_up_by_the_agents_words() -> None:
         def work(metastore: ForeignMetastore, node: ClusterNode) -> None:
             try:
                 with metastore.locked(TABLE, 20.0):
-                    outcomes.add(len(node.cluster.metastore.locks))
+                    outcomes.add(len(node.cluster.metastore.locks.rows))
             except NoAnswer:
                 outcomes.add("given up")
 
@@ -91,14 +91,14 @@ def test_a_lost_reply_is_looked_up_by_the_agents_words() -> None:
 def test_an_entry_that_the_reaper_took_is_asked_for_again() -> None:
     def work(metastore: ForeignMetastore, node: ClusterNode) -> None:
         database = node.cluster.metastore
-        holder = database.enqueue(TABLE, "Hive", "other")
+        holder = database.locks.enqueue(TABLE, "Hive", "other").id
 
         def reap() -> None:
             node.runtime.sleep(5.0)
-            database.locks.clear()
+            database.locks.rows.clear()
 
         node.runtime.spawn("reaper", reap)
         with metastore.locked(TABLE, 60.0):
-            assert [entry.id for entry in database.locks] == [holder + 2]
+            assert list(database.locks.rows) == [holder + 2]
 
     foreign(work)

@@ -10,7 +10,7 @@ from simulation.schedule import Schedule, quiet_logs
 from simulation.world.cluster import TABLE
 from simulation.world.faults import FaultPlan
 from simulation.world.history import Answer, WriterKind
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 #: Without a lock, and on a server that compares nothing.
 NOBODY_COMMITS: dict[str, Any] = {

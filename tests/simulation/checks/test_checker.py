@@ -32,7 +32,7 @@ def test_a_registration_over_a_table_is_made_as_well_by_another_of_the_very_file
     mine.source = manual.location
     manual.drop("caller2")
     assert not mine.effect_seen
-    manual.schedule.metastore.insert(iceberg_row(TABLE, {METADATA_LOCATION: mine.source}), process="caller2")
+    manual.schedule.metastore.insert(TABLE, iceberg_row(TABLE, {METADATA_LOCATION: mine.source}), process="caller2")
     assert (mine.made, mine.effect_seen) == (False, True)
     assert other.made
 
@@ -60,7 +60,7 @@ def test_an_attempt_has_landed_for_good_and_is_excused_when_its_table_goes() -> 
 def test_who_purges_one_of_two_names_of_a_table_is_to_blame_himself() -> None:
     manual = ManualSchedule(catalog_callers=2)
     location = manual.location
-    manual.schedule.metastore.insert(iceberg_row(OTHER, {METADATA_LOCATION: location}), process="caller2")
+    manual.schedule.metastore.insert(OTHER, iceberg_row(OTHER, {METADATA_LOCATION: location}), process="caller2")
     manual.caller(CatalogCallKind.PURGE, "caller1")
     manual.drop("caller1")
     manual.storage.delete(location)
@@ -79,7 +79,7 @@ def test_a_creation_that_comes_once_more_after_a_purge_is_nobodys_fault(process:
     manual.drop("caller2")
     manual.storage.delete(row[METADATA_LOCATION])
     assert manual.failure is None
-    manual.schedule.metastore.insert(iceberg_row(TABLE, row), process=process)
+    manual.schedule.metastore.insert(TABLE, iceberg_row(TABLE, row), process=process)
     assert (manual.failure is None) == excused_files
     assert manual.schedule.checker.has_excused_files == excused_files
 
@@ -92,7 +92,7 @@ def test_a_creation_that_somebody_dropped_may_be_answered_as_failed(moved_on: st
     creation = manual.caller(CatalogCallKind.CREATE, "caller1")
     location = "file:/t/metadata/made.metadata.json"
     manual.storage.files[location] = manual.storage.files["file:/t/metadata/00000-first.metadata.json"]
-    manual.schedule.metastore.insert(iceberg_row(TABLE, {METADATA_LOCATION: location}), process="caller1")
+    manual.schedule.metastore.insert(TABLE, iceberg_row(TABLE, {METADATA_LOCATION: location}), process="caller1")
     if moved_on == "dropped":
         manual.caller(CatalogCallKind.DROP, "caller3")
         manual.drop("caller3")

@@ -11,7 +11,8 @@ from simulation.engine.runtime import EPOCH_MS
 from simulation.world.cluster import TABLE
 from simulation.world.first_table import empty_table
 from simulation.world.history import Answer, CatalogCallKind, WriterKind
-from simulation.world.metastore import METADATA_LOCATION, LockRow, SwapSupport, iceberg_row
+from simulation.world.metastore import METADATA_LOCATION, iceberg_row
+from simulation.world.metastore_handler import SwapSupport
 from tests.simulation.manual_schedule import OTHER, ManualSchedule
 
 
@@ -224,7 +225,7 @@ def test_a_client_that_waits_for_ever_is_seen() -> None:
 
 def test_a_lock_that_nobody_gave_back_is_seen() -> None:
     manual = ManualSchedule()
-    manual.schedule.metastore.locks.append(LockRow(1, TABLE, "r", "w1", 0.0))
+    manual.schedule.metastore.locks.enqueue(TABLE, "r", "w1")
     manual.rest()
     assert names(manual) == "lock-released"
 
@@ -255,7 +256,7 @@ def test_a_pointer_name_may_come_back_where_a_caller_registered_what_its_swap_ex
     manual.caller(CatalogCallKind.REGISTER, "caller2")
     location = first if registered == "first" else "file:/t/metadata/another.metadata.json"
     manual.storage.files[location] = manual.storage.files[first]
-    manual.schedule.metastore.insert(iceberg_row(TABLE, {METADATA_LOCATION: location}), process="caller2")
+    manual.schedule.metastore.insert(TABLE, iceberg_row(TABLE, {METADATA_LOCATION: location}), process="caller2")
     assert manual.failure is None
     manual.move(second, process="stranger")
     if registered == "first":

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from simulation.scenarios.catalogue import SCENARIOS, by_name
 from simulation.world.history import WriterKind
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 
 def test_a_scenario_is_found_by_its_name_and_all_by_all() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from simulation.scenarios.view_users import VIEW_USER_SCENARIOS
 from simulation.world.faults import FaultPlan
-from simulation.world.metastore import SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 
 def test_views_are_changed_in_fine_weather_with_faults_late_and_under_the_lock_alone() -> None:

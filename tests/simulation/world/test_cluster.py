@@ -12,7 +12,7 @@ from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.cluster import TABLE, ClusterNode
-from simulation.world.metastore import LockRow, SwapSupport
+from simulation.world.metastore_handler import SwapSupport
 
 
 def run(
@@ -115,8 +115,10 @@ def test_a_wasted_lock_is_noted_with_our_processes_that_waited_behind_it() -> No
     def work(node: ClusterNode) -> None:
         node.cluster.foreign.update(("java1", "java2"))
         entries = ((TABLE, "java1", False), (TABLE, "s1", True), (TABLE, "s2", False), (TABLE, "java2", True))
-        for number, (table, process, saw_queue) in enumerate((*entries, (TableName("db", "u"), "s3", True))):
-            node.cluster.metastore.locks.append(LockRow(number, table, "r", process, 0.0, saw_queue=saw_queue))
+        metastore = node.cluster.metastore
+        for table, process, saw_queue in (*entries, (TableName("db", "u"), "s3", True)):
+            entry = metastore.locks.enqueue(table, "r", process)
+            metastore.saw_queue |= {entry.id} if saw_queue else set()
         node.record_wasted_lock(TABLE)
 
     assert [each.behind for each in run(work).history.wasted_locks] == [{"s1"}]

@@ -20,8 +20,9 @@ from simulation.schedule import Schedule, quiet_logs
 from simulation.world.cluster import TABLE, ClusterNode
 from simulation.world.faults import FaultPlan
 from simulation.world.first_table import empty_table
-from simulation.world.metastore import METADATA_LOCATION, RowChange, SwapSupport
+from simulation.world.metastore import METADATA_LOCATION, RowChange
 from simulation.world.metastore_client import described
+from simulation.world.metastore_handler import SwapSupport, copied
 
 ALL_OF = 1_000_000
 NOTHING = empty_table("00000000-0000-4000-8000-000000000000", {}, 0)
@@ -72,7 +73,7 @@ def test_a_first_commit_costs_one_lock_more_at_most_and_what_is_not_fenced_goes_
     assert judged is not None
 
     def moved(move: RowChange) -> None:
-        [entry] = schedule.metastore.locks
+        [entry] = schedule.metastore.locks.entries()
         words.append(entry.agent_info.rpartition("/")[2])
         locks.append(entry.id)
         judged(move)
@@ -252,7 +253,7 @@ def test_the_real_locks_exclude_one_another() -> None:
         inside.pop()
         held.release()
 
-    assert ran(work, work, work).metastore.locks == []
+    assert ran(work, work, work).metastore.locks.rows == {}
 
 
 def test_heartbeats_keep_a_lock_beyond_its_lease() -> None:
@@ -278,10 +279,10 @@ def test_a_process_that_slept_past_its_lease_knows_it() -> None:
 
 def test_a_waiter_that_gives_up_leaves_no_entry() -> None:
     def work(node: ClusterNode) -> None:
-        holder = node.cluster.metastore.enqueue(TABLE, "Java", "other")
+        holder = node.cluster.metastore.locks.enqueue(TABLE, "Java", "other").id
         with pytest.raises(LockNotAcquired):
             node.lock.acquire(TABLE, wait_seconds=20.0, request="r")
-        assert [entry.id for entry in node.cluster.metastore.locks] == [holder]
+        assert list(node.cluster.metastore.locks.rows) == [holder]
 
     ran(work)
 
@@ -294,7 +295,7 @@ def test_an_entry_of_a_lost_reply_is_found_and_what_comes_late_is_swept_away() -
             with suppress(MetastoreUnavailable, LockNotAcquired):
                 node.lock.acquire(TABLE, wait_seconds=20.0, request="r").release()
             node.runtime.sleep(200.0)
-            assert node.cluster.metastore.locks == []
+            assert node.cluster.metastore.locks.rows == {}
 
         schedule = ran(work, seed=seed, faults=FaultPlan(lost_replies=3, lost_requests=3), reaper=False)
         lines = schedule.wire.trace.lines()
@@ -345,7 +346,7 @@ def test_a_call_is_described_by_what_it_does() -> None:
     assert calls == ["get_config_value", "lock", "unlock 1"]
     row = schedule.metastore.get(TABLE)
     other = replace(TABLE, name="u")
-    renamed = schedule.metastore.get(TABLE)
+    renamed = copied(schedule.metastore.get(TABLE))
     renamed.tableName = other.name
     arguments = {"dbname": "db", "tbl_name": "t", "new_tbl": renamed, "environment_context": None}
     assert described("alter_table_with_environment_context", arguments) == "rename db.t db.u"

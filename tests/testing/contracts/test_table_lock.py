@@ -9,7 +9,8 @@ import pytest
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, TableName
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
-from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
+from iceberg_hms.testing.memory_lock import MemoryTableLock
+from iceberg_hms.testing.memory_metastore import LockQueues
 
 NAME = TableName("db", "t")
 
@@ -18,12 +19,12 @@ class LockForAll(MemoryTableLock):
     """Gives everybody a lock of their own."""
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
-        self.table = LockQueues(self.table.runtime)
+        self.queues = LockQueues()
         return super().acquire(name, **options)
 
 
 class LeavesEntries(LockQueues):
-    def remove(self, name: TableName, entry: str) -> None:
+    def remove(self, lock: int) -> None:
         return
 
 
@@ -42,7 +43,7 @@ def test_a_lock_given_away_while_it_is_held_is_found() -> None:
 
 
 def test_lock_entries_that_stay_are_found() -> None:
-    lock = MemoryTableLock(LeavesEntries(ThreadRuntime()))
+    lock = MemoryTableLock(LeavesEntries())
     with pytest.raises(AssertionError, match="renew after release"):
         check("a_released_lock_is_not_renewed", lock, lock)
 
