@@ -18,56 +18,40 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_hive import MemoryHiveTables
 from iceberg_hms.testing.memory_lock import MemoryTableLock
+from iceberg_hms.testing.memory_metastore import MemoryMetastore
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from iceberg_hms.testing.memory_views import MemoryViewPointer
 
 
 class MemoryNamespaces:
-    """catalog.services.Namespaces over the namespaces of a MemoryTablePointer."""
+    """catalog.services.Namespaces: the databases of a metastore in memory."""
 
-    def __init__(self, pointer: MemoryTablePointer) -> None:
-        self._pointer = pointer
-        self._properties: dict[str, dict[str, str]] = {name: {} for name in pointer.namespaces}
+    def __init__(self, metastore: MemoryMetastore[Any]) -> None:
+        self._metastore = metastore
 
     def list(self) -> list[str]:
-        return sorted(self._properties)
+        return sorted(self._metastore.databases)
 
     def exists(self, namespace: str) -> bool:
-        return namespace in self._properties
+        return namespace in self._metastore.databases
 
     def create(self, namespace: str, properties: Mapping[str, str]) -> None:
-        if namespace in self._properties:
-            raise AlreadyExists(f"Namespace already exists: {namespace}")
-        self._properties[namespace] = dict(properties)
-        self._pointer.namespaces.add(namespace)
-        self._note_folder(namespace)
+        self._metastore.create_database(namespace, dict(properties))
 
     def load(self, namespace: str) -> dict[str, str]:
-        if namespace not in self._properties:
-            raise NoSuchNamespace(namespace)
-        return dict(self._properties[namespace])
+        return dict(self._metastore.database(namespace))
 
     def update(self, namespace: str, updates: Mapping[str, str], removals: Collection[str]) -> None:
         kept = {key: value for key, value in self.load(namespace).items() if key not in removals}
-        self._properties[namespace] = {**kept, **updates}
-        self._note_folder(namespace)
+        self._metastore.databases[namespace] = {**kept, **updates}
 
     def drop(self, namespace: str) -> None:
-        self.load(namespace)
-        if any(name.namespace == namespace for name in self._pointer.rows):
-            raise NamespaceNotEmpty(namespace)
-        del self._properties[namespace]
-        self._pointer.namespaces.discard(namespace)
-
-    def _note_folder(self, namespace: str) -> None:
-        location = self._properties[namespace].get("location")
-        self._pointer.folders[namespace] = [] if location is None else [location]
+        self._metastore.drop_database(namespace)
 
 
 def memory_catalog(
@@ -86,7 +70,7 @@ def memory_catalog(
     pointer = pointer or MemoryTablePointer(namespaces=())
     loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
     pointer.user = loaded.user
-    namespaces = MemoryNamespaces(pointer)
+    namespaces = MemoryNamespaces(pointer.metastore)
     events = LoggedEvents()
 
     def services() -> Services:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName
-from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
+from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.tables.parameters import is_iceberg, is_purged
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
 
@@ -52,19 +52,13 @@ class MemoryHiveTables:
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
         """As the port says."""
         self._look_at_the_clock(timeout_seconds)
-        if namespace in self.tables.namespaces:
+        if namespace in self.tables.metastore.databases:
             for name in self.tables.list_tables(namespace):
                 yield self.tables.load(TableName(namespace, name))
 
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
-
-        def move() -> SwapAnswer:
-            if self.tables.rows.pop(table.name, None) is None:
-                return Refused(True, NoSuchTable(table.name))
-            return Swapped()
-
-        return self.tables.move("drop_hive", table.name, move)
+        return self.tables.change("drop_hive", table.name, lambda: self.tables.metastore.remove(table.name))
 
     def _look_at_the_clock(self, timeout_seconds: float) -> None:
         if self.slow or timeout_seconds <= 0:

@@ -76,7 +76,7 @@ class MemoryMetastore(Generic[Row]):
         """Add a row. process: who does. Raises NoSuchNamespace, AlreadyExists."""
         self.database(name.namespace)
         if name in self.rows:
-            raise AlreadyExists(f"Table {name} already exists")
+            raise AlreadyExists(f"Table already exists: {name}")
         self.commit(None, name, row, None, process)
 
     def compare(self, name: TableName, key: str, expected: str) -> None:
@@ -93,7 +93,7 @@ class MemoryMetastore(Generic[Row]):
         self.get(name)
         self.database(to.namespace)
         if to != name and to in self.rows:
-            raise AlreadyExists(f"Table {to} already exists")
+            raise AlreadyExists(f"Table already exists: {to}")
         self.commit(name, to, row, expected, process)
 
     def remove(self, name: TableName, *, process: str = "") -> None:

@@ -41,6 +41,7 @@ from iceberg_hms.metastore.tables.parameters import (
     owner_of,
     parameters_for,
 )
+from iceberg_hms.testing.memory_metastore import MemoryMetastore
 
 _MAX_PARAMETER_SIZE = 32_672
 
@@ -84,14 +85,15 @@ class MemoryTablePointer:
     look_ups: functions to call before the next searches for a UUID, one each.
     atomic: whether the server is proven to compare and swap atomically; Unanswered carries it. If not, the fake
     makes no swap that must be atomic; the other swaps still compare.
-    writes: the answer of `accepts_writes`. folders: of the namespaces that have some.
+    writes: the answer of `accepts_writes`. folders: of namespaces whose properties do not say them.
+    metastore: has the rows, and the namespaces as dictionaries of their properties.
     user: owns new rows without another owner. calls: (method, table name), in order.
     """
 
     def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
-        self.namespaces = set(namespaces)
+        self.metastore = MemoryMetastore[MemoryRow]()
+        self.metastore.databases.update({name: {} for name in namespaces})
         self.folders: dict[str, list[str]] = {}
-        self.rows: dict[TableName, MemoryRow] = {}
         self.answers: deque[ScriptedAnswer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
@@ -102,6 +104,11 @@ class MemoryTablePointer:
         self.calls: list[tuple[str, TableName]] = []
         self._delayed: list[Callable[[], SwapAnswer]] = []
         self._mutex = threading.RLock()
+
+    @property
+    def rows(self) -> dict[TableName, MemoryRow]:
+        """Those of the metastore."""
+        return self.metastore.rows
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
@@ -118,20 +125,21 @@ class MemoryTablePointer:
         """As the port says."""
         with self._mutex:
             self.calls.append(("databases", TableName("", "")))
-            return sorted(self.namespaces)
+            return sorted(self.metastore.databases)
 
     def database_folders(self, *, timeout_seconds: float) -> dict[str, list[str]]:  # noqa: ARG002 - the port's
         """As the port says."""
         with self._mutex:
             self.calls.append(("database_folders", TableName("", "")))
-            return {name: self.folders.get(name, []) for name in sorted(self.namespaces)}
+            said = {name: database.get("location") for name, database in sorted(self.metastore.databases.items())}
+            return {name: self.folders.get(name, [location] if location else []) for name, location in said.items()}
 
     def folders_in(self, namespace: str, *, timeout_seconds: float) -> list[TableFolder]:  # noqa: ARG002 - the port's
         """As the port says."""
         with self._mutex:
             self.calls.append(("folders_in", TableName(namespace, "")))
-            rows = [(name, row.location) for name, row in self.rows.items() if name.namespace == namespace]
-        return [TableFolder(name, location) for name, location in rows if location]
+            rows = self.metastore.rows_in(namespace)
+        return [TableFolder(name, row.location) for name, row in rows.items() if row.location]
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:  # noqa: ARG002 - the port's
         """As the port says."""
@@ -139,8 +147,8 @@ class MemoryTablePointer:
             self.calls.append(("find_by_uuid", TableName(namespace, "")))
             if self.look_ups:
                 self.look_ups.popleft()()
-            rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
-            found = [_pointer(name, row) for name, row in rows if _is_table(row)]
+            rows = self.metastore.rows_in(namespace)
+            found = [_pointer(name, row) for name, row in rows.items() if _is_table(row)]
         said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
         return UuidMatches(said, [each for each in found if UUID not in each.parameters])
 
@@ -150,7 +158,7 @@ class MemoryTablePointer:
         parts = (f"/{last}/", *(f"/{each}/metadata/" for each in above))
         with self._mutex:
             self.calls.append(("find_by_folder", TableName(namespace, "")))
-            rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
+            rows = self.metastore.rows_in(namespace).items()
         found = [_pointer(name, row, allow_view=True) for name, row in rows if _is_table(row) or _is_view(row)]
         return [each for each in found if any(part in each.metadata_location for part in parts)]
 
@@ -165,24 +173,16 @@ class MemoryTablePointer:
         owns_folder: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
-        if sending.require_cas and not self.atomic:
-            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
-
-        def move() -> SwapAnswer:
-            if (refusal := self.refusal(base)) is not None:
-                return refusal
-            parameters = parameters_for(
-                base.parameters,
-                location,
-                metadata,
-                replaced=replaced,
-                max_size=_MAX_PARAMETER_SIZE,
-                owns_folder=owns_folder,
-            )
-            self.rows[base.name] = replace(base.table, parameters=parameters, location=metadata.location)
-            return Swapped()
-
-        return self.move("swap", base.name, move, self.atomic)
+        parameters = parameters_for(
+            base.parameters,
+            location,
+            metadata,
+            replaced=replaced,
+            max_size=_MAX_PARAMETER_SIZE,
+            owns_folder=owns_folder,
+        )
+        row = replace(base.table, parameters=parameters, location=metadata.location)
+        return self.alter("swap", base, base.name, row, sending)
 
     def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says: returns `writes`."""
@@ -193,54 +193,25 @@ class MemoryTablePointer:
         self, name: TableName, location: str, metadata: TableMetadata, owner: str | None, *, owns_folder: bool = False
     ) -> SwapAnswer:
         """As the port says."""
-
-        def move() -> SwapAnswer:
-            if name.namespace not in self.namespaces:
-                return Refused(False, NoSuchNamespace(name.namespace))
-            if name in self.rows:
-                return Refused(True, AlreadyExists(f"Table already exists: {name}"))
-            parameters = parameters_for(
-                {}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE, owns_folder=owns_folder
-            )
-            self.rows[name] = MemoryRow(parameters, owner_of(metadata.properties, owner, self.user), metadata.location)
-            return Swapped()
-
-        return self.move("create", name, move)
+        parameters = parameters_for(
+            {}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE, owns_folder=owns_folder
+        )
+        row = MemoryRow(parameters, owner_of(metadata.properties, owner, self.user), metadata.location)
+        return self.change("create", name, lambda: self.metastore.insert(name, row))
 
     def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        if sending.require_cas and not self.atomic:
-            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
-
-        def move() -> SwapAnswer:
-            if (refusal := self.refusal(base)) is not None:
-                return refusal
-            if to.namespace not in self.namespaces:
-                return Refused(False, NoSuchNamespace(to.namespace))
-            if to in self.rows:
-                return Refused(True, AlreadyExists(f"Table already exists: {to}"))
-            self.rows[to] = self.rows.pop(base.name)
-            return Swapped()
-
-        return self.move("rename", base.name, move)
+        return self.alter("rename", base, to, base.table, sending)
 
     def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
-
-        def move() -> SwapAnswer:
-            if self.rows.pop(base.name, None) is None:
-                return Refused(True, NoSuchTable(base.name))
-            return Swapped()
-
-        return self.move("drop", base.name, move)
+        return self.change("drop", base.name, lambda: self.metastore.remove(base.name))
 
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the Iceberg tables of a namespace, sorted. Raises NoSuchNamespace."""
-        if namespace not in self.namespaces:
-            raise NoSuchNamespace(namespace)
-        with self._mutex:
-            rows = list(self.rows.items())
-        return sorted(name.name for name, row in rows if name.namespace == namespace and is_iceberg(row.parameters))
+        self.metastore.database(namespace)
+        rows = self.metastore.rows_in(namespace)
+        return sorted(name.name for name, row in rows.items() if is_iceberg(row.parameters))
 
     def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[list[str], bool]:
         """The first `limit` of these names after `after`, and whether there are more. Raises NoSuchNamespace."""
@@ -265,15 +236,47 @@ class MemoryTablePointer:
             delayed, self._delayed = self._delayed, []
             return [move() for move in delayed]
 
-    def refusal(self, base: Pointer, missing: Callable[[TableName], NotFound] = NoSuchTable) -> Refused | None:
-        """Why the row that was read as `base` cannot be changed, if so. missing: the error for a row that is gone."""
-        row = self.rows.get(base.name)
-        if row is None:
-            return Refused(True, missing(base.name))
-        found = row.parameters.get(METADATA_LOCATION)
-        if found != base.metadata_location:
-            return Refused(True, MetastoreRefused(f"The table has been modified: {found}"))
-        return None
+    def alter(
+        self,
+        method: str,
+        base: Pointer,
+        to: TableName,
+        row: MemoryRow,
+        sending: Sending,
+        missing: Callable[[TableName], NotFound] = NoSuchTable,
+    ) -> SwapAnswer:
+        """Write a row over the one that was read as `base`. missing: the error for one that is gone. Raises
+        CompareAndSwapUnproven."""
+        if sending.require_cas and not self.atomic:
+            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
+
+        def write() -> None:
+            self.metastore.compare(base.name, METADATA_LOCATION, base.metadata_location)
+            self.metastore.alter(base.name, to, row)
+
+        return self.change(method, base.name, write, missing)
+
+    def change(
+        self,
+        method: str,
+        name: TableName,
+        change: Callable[[], None],
+        missing: Callable[[TableName], NotFound] = NoSuchTable,
+    ) -> SwapAnswer:
+        """Change the metastore, and answer as the script says."""
+
+        def move() -> SwapAnswer:
+            try:
+                change()
+            except NoSuchTable:
+                return Refused(True, missing(name))
+            except NoSuchNamespace as error:
+                return Refused(False, error)
+            except (AlreadyExists, MetastoreRefused) as error:
+                return Refused(True, error)
+            return Swapped()
+
+        return self.move(method, name, move, self.atomic and method == "swap")
 
     def move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], atomic: bool = False) -> SwapAnswer:
         """Make one change of a row, and answer as the script says."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName
-from iceberg_hms.errors import AlreadyExists, CompareAndSwapUnproven, NoSuchNamespace, NoSuchView, NotAnIcebergView
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
+from iceberg_hms.errors import NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
@@ -52,70 +52,30 @@ class MemoryViewPointer:
         sending: Sending,
     ) -> SwapAnswer:
         """As the port says."""
-        self._check_cas(sending)
-
-        def move() -> SwapAnswer:
-            if (refusal := self.tables.refusal(base, NoSuchView)) is not None:
-                return refusal
-            parameters = view_parameters_for(
-                base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
-            )
-            self.tables.rows[base.name] = replace(
-                base.table, parameters=parameters, location=metadata.location, sql=row_sql(metadata)
-            )
-            return Swapped()
-
-        return self.tables.move("swap", base.name, move, self.tables.atomic)
+        parameters = view_parameters_for(
+            base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
+        )
+        row = replace(base.table, parameters=parameters, location=metadata.location, sql=row_sql(metadata))
+        return self.tables.alter("swap", base, base.name, row, sending, NoSuchView)
 
     def create(self, name: TableName, location: str, metadata: ViewMetadata, owner: str | None) -> SwapAnswer:
         """As the port says."""
-
-        def move() -> SwapAnswer:
-            if name.namespace not in self.tables.namespaces:
-                return Refused(False, NoSuchNamespace(name.namespace))
-            if name in self.tables.rows:
-                return Refused(True, AlreadyExists(f"View already exists: {name}"))
-            parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
-            owned = owner_of(metadata.properties, owner, self.tables.user)
-            self.tables.rows[name] = MemoryRow(parameters, owned, metadata.location, VIRTUAL_VIEW, row_sql(metadata))
-            return Swapped()
-
-        return self.tables.move("create", name, move)
+        parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
+        owned = owner_of(metadata.properties, owner, self.tables.user)
+        row = MemoryRow(parameters, owned, metadata.location, VIRTUAL_VIEW, row_sql(metadata))
+        return self.tables.change("create", name, lambda: self.tables.metastore.insert(name, row))
 
     def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As the port says."""
-        self._check_cas(sending)
-
-        def move() -> SwapAnswer:
-            if (refusal := self.tables.refusal(base, NoSuchView)) is not None:
-                return refusal
-            if to.namespace not in self.tables.namespaces:
-                return Refused(False, NoSuchNamespace(to.namespace))
-            if to in self.tables.rows:
-                return Refused(True, AlreadyExists(f"View already exists: {to}"))
-            self.tables.rows[to] = self.tables.rows.pop(base.name)
-            return Swapped()
-
-        return self.tables.move("rename", base.name, move)
+        return self.tables.alter("rename", base, to, base.table, sending, NoSuchView)
 
     def drop(self, base: Pointer, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
-
-        def move() -> SwapAnswer:
-            if self.tables.rows.pop(base.name, None) is None:
-                return Refused(True, NoSuchView(base.name))
-            return Swapped()
-
-        return self.tables.move("drop", base.name, move)
+        metastore = self.tables.metastore
+        return self.tables.change("drop", base.name, lambda: metastore.remove(base.name), NoSuchView)
 
     def list_views(self, namespace: str) -> list[str]:
         """As the port says."""
-        if namespace not in self.tables.namespaces:
-            raise NoSuchNamespace(namespace)
-        rows = list(self.tables.rows.items())
-        views = [name for name, row in rows if is_iceberg_view(row.table_type, row.parameters)]
-        return sorted(name.name for name in views if name.namespace == namespace)
-
-    def _check_cas(self, sending: Sending) -> None:
-        if sending.require_cas and not self.tables.atomic:
-            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
+        self.tables.metastore.database(namespace)
+        rows = self.tables.metastore.rows_in(namespace).items()
+        return sorted(name.name for name, row in rows if is_iceberg_view(row.table_type, row.parameters))

@@ -147,7 +147,7 @@ def squatting(world: World) -> dict[str, Any]:
 
 def test_a_table_around_a_namespace_that_hive_made_deletes_nothing_in_it(world: World) -> None:
     world("d", "POST", "/v1/namespaces/default/tables", squatting(world))
-    world.metastore.namespaces.add("c")
+    world.metastore.metastore.databases["c"] = {}
     world.metastore.folders["c"] = [f"file:{world.root}/wh/c.db"]
     world.metastore.add_hive_table(TableName("c", "h"), f"file:{world.root}/wh/c.db/h")
     data = rows(world.root / "wh/c.db/h/000000_0.parquet")

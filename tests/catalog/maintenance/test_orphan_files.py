@@ -445,7 +445,7 @@ def test_a_folder_that_a_view_shares_is_refused(lab, namespace, inner):
 @pytest.mark.parametrize("database", ["db", "elsewhere"])
 def test_a_folder_that_a_hive_table_shares_is_refused(lab, place, database):
     """Hive's DDL asks nobody, so its tables may be anywhere, and at any time."""
-    lab.pointer.namespaces.add("elsewhere")
+    lab.pointer.metastore.databases["elsewhere"] = {}
     lab.pointer.add_hive_table(TableName(database, "hive"), place)
     theirs = orphan(lab, "data/000000_0")
     with pytest.raises(InvalidInput, match=rf"{database}\.hive has the folder {place}"):

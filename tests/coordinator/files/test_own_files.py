@@ -113,7 +113,7 @@ def recorded(folder: str = FOLDER) -> dict[str, Any]:
 def harness() -> Harness:
     made = Harness()
     made.create()
-    made.pointer.namespaces.add("other")
+    made.pointer.metastore.databases["other"] = {}
     made.pointer.folders["other"] = ["file:/wh/other"]
     return made
 
@@ -162,7 +162,7 @@ def test_a_record_of_another_folder_says_nothing(harness: Harness) -> None:
 def test_a_hive_table_in_it_or_around_takes_a_folder_that_is_not_recorded(
     harness: Harness, database: str, theirs: str
 ) -> None:
-    harness.pointer.namespaces.add("default")
+    harness.pointer.metastore.databases["default"] = {}
     harness.pointer.folders["default"] = ["file:/wh"]
     harness.pointer.add_hive_table(TableName(database, "hive"), theirs)
     # The server reads no rows of a database whose own folder does not overlap.

@@ -28,7 +28,7 @@ class Watched(MemoryTablePointer):
 
     def __init__(self, harness: Harness, seconds: float = 0.0) -> None:
         super().__init__()
-        self.rows = harness.pointer.rows
+        self.metastore = harness.pointer.metastore
         self.harness = harness
         self.seconds = seconds
         self.searches: list[tuple[str, float, bool]] = []
@@ -140,7 +140,7 @@ def test_a_path_in_the_folder_of_another_table_is_refused_before_the_lock(harnes
         {"table_type": "ICEBERG", "metadata_location": file}, location="file:/wh/far/u"
     )
     pointer = watched(harness)
-    pointer.namespaces.add("far")
+    pointer.metastore.databases["far"] = {}
 
     def write_to(path: str) -> Any:
         return from_request([], [{"action": "set-properties", "updates": {"write.data.path": path}}])

@@ -25,7 +25,7 @@ FOLDER = "file:/wh/db/mine"
 @pytest.fixture
 def harness() -> Harness:
     made = Harness()
-    made.pointer.namespaces.update(("default", "far"))
+    made.pointer.metastore.databases.update({"default": {}, "far": {}})
     made.pointer.folders.update(default=["file:/wh"], far=["s3://far/db"])
     return made
 

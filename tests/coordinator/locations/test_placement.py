@@ -146,7 +146,7 @@ def test_folders_are_asked_for_again_after_a_while_and_at_once_for_a_new_namespa
     assert known.asked() == ["databases"]
     known.harness.runtime.skipped += 61.0
     assert known.asked() == ["databases", "database_folders"]
-    known.harness.pointer.namespaces.add("new")
+    known.harness.pointer.metastore.databases["new"] = {}
     known.harness.pointer.folders["new"] = ["no location", "s3://new/db"]
     assert known.asked() == ["databases", "database_folders"]
     assert known.folders.all()["new"] == (parse("s3://new/db"),)

@@ -187,7 +187,7 @@ def test_unreadable_metadata_of_a_taken_name_proves_nothing_about_a_creation_wit
 @pytest.mark.parametrize("answer", [ScriptedAnswer.REFUSED_AFTER_APPLY, ScriptedAnswer.REPLY_LOST])
 def test_a_creation_whose_table_another_writer_renamed_is_acknowledged(empty, taken, to, answer):
     """create: made, refused after all | another renames it | the name is free, or a third creates it"""
-    empty.pointer.namespaces.add("elsewhere")
+    empty.pointer.metastore.databases["elsewhere"] = {}
     empty.pointer.answers.append(answer)
     rows = {NAME: rival_table(empty)} if taken else {}
     before_look(empty, 2, lambda: (rename(empty, to=to), empty.pointer.rows.update(rows)))

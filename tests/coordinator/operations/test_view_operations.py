@@ -49,7 +49,7 @@ class Views(Harness):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.pointer.namespaces.add("other")
+        self.pointer.metastore.databases["other"] = {}
         self.views = MemoryViewPointer(self.pointer)
         self.operations = ViewOperations(self.ports, self.views, self.settings)
 

@@ -21,7 +21,7 @@ class Place(Harness):
     def __init__(self, *moves, **settings):
         super().__init__(**settings)
         self.create()
-        self.pointer.namespaces.update(DATABASES)
+        self.pointer.metastore.databases.update({name: {} for name in DATABASES})
         self.uuid = self.metadata().uuid
         self.now = NAME
         self.pointer.look_ups.extend(lambda to=to: self.go(to) for to in moves)
@@ -83,7 +83,7 @@ def test_a_table_that_moves_to_a_new_database_is_found():
     place.pointer.look_ups.clear()
 
     def make_and_go():
-        place.pointer.namespaces.add("0new")
+        place.pointer.metastore.databases["0new"] = {}
         place.go("0new")
 
     place.go("c")
@@ -109,11 +109,14 @@ def test_a_row_without_a_uuid_is_matched_by_its_metadata():
     rival = Harness()
     rival.create()
     place.files.write(rival.location(), rival.files.read(rival.location()))
-    place.pointer.rows = {
-        TableName("a", "mine"): without_uuid(row),
-        TableName("a", "another"): without_uuid(row, metadata_location=rival.location()),
-        TableName("b", "ruin"): without_uuid(row, metadata_location="file:/gone"),
-    }
+    place.pointer.rows.clear()
+    place.pointer.rows.update(
+        {
+            TableName("a", "mine"): without_uuid(row),
+            TableName("a", "another"): without_uuid(row, metadata_location=rival.location()),
+            TableName("b", "ruin"): without_uuid(row, metadata_location="file:/gone"),
+        }
+    )
     assert place.found() == [TableName("a", "mine")]
 
 

@@ -58,7 +58,8 @@ def test_an_operation_that_another_writer_undid_is_unknown_and_not_refused(harne
     row = harness.pointer.rows[NAME]
 
     def undo():
-        harness.pointer.rows = {NAME: row}
+        harness.pointer.rows.clear()
+        harness.pointer.rows[NAME] = row
 
     harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
     operations = harness.coordinator.operations

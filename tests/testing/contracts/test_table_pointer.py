@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Refused, Sending, SwapAnswer, TableFolder, TableName
+from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, Sending, SwapAnswer, TableFolder, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import table_pointer
@@ -15,11 +15,10 @@ from iceberg_hms.testing.contracts.table_pointer import Place
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer, ScriptedAnswer
 
 
-class BlindSwap(MemoryTablePointer):
-    """Asks nobody, as a metastore without compare-and-swap."""
-
-    def refusal(self, base: Pointer, missing: Any = None) -> Refused | None:
-        return None
+def without_compare_and_swap() -> MemoryTablePointer:
+    pointer = MemoryTablePointer({"db", "other"})
+    pointer.metastore.compare = lambda name, key, expected: None  # type: ignore[method-assign]
+    return pointer
 
 
 class KeepsProperties(MemoryTablePointer):
@@ -40,7 +39,7 @@ def place_of(pointer: MemoryTablePointer) -> Place:
 
 
 def check(name: str, pointer: MemoryTablePointer) -> None:
-    pointer.namespaces |= {"db", "other"}
+    pointer.metastore.databases.update(db={}, other={})
     getattr(table_pointer, name)(pointer, place_of(pointer))
 
 
@@ -55,7 +54,7 @@ def check(name: str, pointer: MemoryTablePointer) -> None:
 )
 def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
     with pytest.raises(AssertionError):
-        check(name, BlindSwap())
+        check(name, without_compare_and_swap())
 
 
 def test_removed_properties_that_stay_are_found() -> None:

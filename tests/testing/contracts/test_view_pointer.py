@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.testing.contracts import view_pointer
 from iceberg_hms.testing.contracts.table_pointer import Place
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from iceberg_hms.testing.memory_views import MemoryViewPointer
-
-
-class BlindSwap(MemoryTablePointer):
-    """Asks nobody, as a metastore without compare-and-swap."""
-
-    def refusal(self, base: Pointer, missing: Any = None) -> Refused | None:
-        return None
+from tests.testing.contracts.test_table_pointer import without_compare_and_swap
 
 
 class KeepsProperties(MemoryViewPointer):
@@ -53,8 +46,8 @@ def tables() -> MemoryTablePointer:
 @pytest.mark.parametrize(
     ("name", "views"),
     [
-        ("an_outdated_swap_changes_nothing", MemoryViewPointer(BlindSwap({"db", "other"}))),
-        ("one_of_many_concurrent_swaps_wins", MemoryViewPointer(BlindSwap({"db", "other"}))),
+        ("an_outdated_swap_changes_nothing", MemoryViewPointer(without_compare_and_swap())),
+        ("one_of_many_concurrent_swaps_wins", MemoryViewPointer(without_compare_and_swap())),
         ("a_swap_moves_the_pointer", KeepsProperties(tables())),
         ("a_swap_moves_the_pointer", ForgetsThePrevious(tables())),
         ("tables_are_no_views_and_views_are_no_tables", ListsAll(tables())),
