@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from iceberg_hms.coordinator.ports import ListedFile
@@ -10,7 +10,6 @@ from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
-from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -125,40 +124,13 @@ class SimulatedFiles:
         return False
 
 
-class SimulatedManifests:
+class SimulatedManifests(MemoryManifests):
     """changes.change.Manifests of one group of one process: the fake in memory, with faults where it writes."""
 
     def __init__(self, storage: Storage, wire: Wire, process: Process) -> None:
-        self._inner = MemoryManifests(storage.store)
-        self._storage = storage
+        super().__init__(storage.store)
         self._wire = wire
         self._process = process
-
-    def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """As the port says."""
-        return self._inner.list(snapshot)
-
-    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
-        """As the port says."""
-        return self._inner.added(snapshot)
-
-    def entries(
-        self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
-    ) -> Iterator[ManifestEntry]:
-        """As the port says."""
-        return self._inner.entries(files, keep)
-
-    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
-        """As the port says."""
-        return self._inner.read(files)
-
-    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
-        """As the port says."""
-        return self._inner.candidates(files, keys)
-
-    def naming(self, files: Iterable[ManifestFile], texts: Collection[str]) -> Sequence[ManifestFile]:
-        """As the port says."""
-        return self._inner.naming(files, texts)
 
     def write(
         self,
@@ -169,21 +141,13 @@ class SimulatedManifests:
         entries: Iterable[ManifestEntry],
     ) -> Sequence[ManifestFile]:
         """As the port says."""
-        written = self._inner.write(metadata, schema, spec, snapshot_id, entries)
+        written = super().write(metadata, schema, spec, snapshot_id, entries)
         _touch(self._wire, self._process, f"write manifest of {snapshot_id}", lambda: None)
         return written
 
-    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
-        """As the port says."""
-        return self._inner.stage_list(metadata, snapshot, files)
-
     def flush(self) -> Sequence[str]:
         """As the port says."""
-        return _touch(self._wire, self._process, "flush", self._inner.flush)
-
-    def discard(self, locations: Iterable[str]) -> None:
-        """As the port says."""
-        self._inner.discard(locations)
+        return _touch(self._wire, self._process, "flush", super().flush)
 
 
 def _touch(wire: Wire, process: Process, call: str, effect: Callable[[], T]) -> T:
