@@ -112,14 +112,15 @@ class MemoryTablePointer:
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
+        return pointer_of(name, self.read(name))
+
+    def read(self, name: TableName) -> MemoryRow:
+        """One load of a row, with the next of `load_errors`. Raises NoSuchTable."""
         with self._mutex:
             self.calls.append(("load", name))
             if self.load_errors:
                 raise self.load_errors.popleft()
-            row = self.rows.get(name)
-        if row is None:
-            raise NoSuchTable(name)
-        return _pointer(name, row)
+            return self.metastore.get(name)
 
     def databases(self) -> list[str]:
         """As the port says."""
@@ -148,7 +149,7 @@ class MemoryTablePointer:
             if self.look_ups:
                 self.look_ups.popleft()()
             rows = self.metastore.rows_in(namespace)
-            found = [_pointer(name, row) for name, row in rows.items() if _is_table(row)]
+            found = [pointer_of(name, row) for name, row in rows.items() if _is_table(row)]
         said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
         return UuidMatches(said, [each for each in found if UUID not in each.parameters])
 
@@ -159,7 +160,7 @@ class MemoryTablePointer:
         with self._mutex:
             self.calls.append(("find_by_folder", TableName(namespace, "")))
             rows = self.metastore.rows_in(namespace).items()
-        found = [_pointer(name, row, allow_view=True) for name, row in rows if _is_table(row) or _is_view(row)]
+        found = [pointer_of(name, row, allow_view=True) for name, row in rows if _is_table(row) or _is_view(row)]
         return [each for each in found if any(part in each.metadata_location for part in parts)]
 
     def swap(
@@ -312,7 +313,8 @@ def _is_view(row: MemoryRow) -> bool:
     return is_iceberg_view(row.table_type, row.parameters) and METADATA_LOCATION in row.parameters
 
 
-def _pointer(name: TableName, row: MemoryRow, *, allow_view: bool = False) -> Pointer:
+def pointer_of(name: TableName, row: MemoryRow, *, allow_view: bool = False) -> Pointer:
+    """The row of an Iceberg table, or of a view if that is allowed. Raises NotAnIcebergTable."""
     is_view = is_iceberg_view(row.table_type, row.parameters)
     if not (_is_table(row) or (allow_view and _is_view(row))):
         raise NotAnIcebergTable(name, row.table_type, is_view=is_view)

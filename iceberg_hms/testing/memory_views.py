@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
-from iceberg_hms.errors import NoSuchView, NotAnIcebergView
+from iceberg_hms.errors import NoSuchTable, NoSuchView, NotAnIcebergView
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
-    PREVIOUS_METADATA_LOCATION,
     VIRTUAL_VIEW,
     is_iceberg,
     is_iceberg_view,
@@ -17,7 +16,7 @@ from iceberg_hms.metastore.tables.parameters import (
     view_parameters_for,
 )
 from iceberg_hms.metastore.tables.view_text import row_sql
-from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
+from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer, pointer_of
 
 _MAX_PARAMETER_SIZE = 32_672
 
@@ -30,18 +29,13 @@ class MemoryViewPointer:
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
-        tables = self.tables
-        tables.calls.append(("load", name))
-        if tables.load_errors:
-            raise tables.load_errors.popleft()
-        row = tables.rows.get(name)
-        if row is None:
-            raise NoSuchView(name)
-        location = row.parameters.get(METADATA_LOCATION)
-        if not is_iceberg_view(row.table_type, row.parameters) or not location:
+        try:
+            row = self.tables.read(name)
+        except NoSuchTable:
+            raise NoSuchView(name) from None
+        if not is_iceberg_view(row.table_type, row.parameters) or not row.parameters.get(METADATA_LOCATION):
             raise NotAnIcebergView(name, row.table_type, is_table=is_iceberg(row.parameters))
-        previous = row.parameters.get(PREVIOUS_METADATA_LOCATION)
-        return Pointer(name, location, previous, row.parameters, row, row.location, is_view=True)
+        return pointer_of(name, row, allow_view=True)
 
     def swap(
         self,

@@ -34,7 +34,7 @@ from iceberg_hms.metastore.connection.thrift_types import LockState, extended
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, VIRTUAL_VIEW
 from iceberg_hms.testing.memory_metastore import LockRow, MemoryMetastore
 
-_CONDITION = re.compile(r'hive_filter_field_params__([\w.-]+)\s*(=|like)\s*"([^"]*)"', re.IGNORECASE)
+_CONDITION = re.compile(r'hive_filter_field_params__([\w.-]+) like "([^"]*)"')
 
 _GetTableResult = extended(ttypes.GetTableResult)
 _GetTablesResult = extended(ttypes.GetTablesResult)
@@ -258,14 +258,14 @@ def _answered(errors: Mapping[type[IcebergHmsError], TException]) -> Iterator[No
 
 
 def _meets(text: str, parameters: dict[str, str]) -> bool:
-    """Whether parameters meet a filter: conditions joined by `or` or by `and`."""
-    met = [key in parameters and _is_like(parameters[key], how, value) for key, how, value in _CONDITION.findall(text)]
-    return all(met) if re.search(r'" and ', text, re.IGNORECASE) else any(met)
+    """Whether parameters meet a filter: one of its conditions, joined by `or`."""
+    conditions = [_CONDITION.fullmatch(each) for each in text.split(" or ")]
+    if None in conditions:
+        raise MetaException(f"Error parsing partition filter; lexer error: {text}")
+    return any(_is_like(parameters.get(each[1]), each[2]) for each in conditions if each)
 
 
-def _is_like(found: str, how: str, value: str) -> bool:
-    if how == "=":
-        return found == value
+def _is_like(found: str | None, value: str) -> bool:
     # JDO's patterns know only these parts of regular expressions.
     pattern = re.escape(value).replace(r"\.\*", ".*").replace(r"\.", ".")
-    return re.fullmatch(pattern, found) is not None
+    return found is not None and re.fullmatch(pattern, found) is not None
