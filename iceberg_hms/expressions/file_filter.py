@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from iceberg_hms.expressions import projection
-from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind, value_matches
+from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, value_matches
 from iceberg_hms.expressions.bounds import UNKNOWN_RANGE, ValueRange, bound_decoder, bound_value, may_match, must_match
-from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
-from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import Type
 
 _Test = Callable[[DataFile], bool]
@@ -27,34 +25,19 @@ _FLOATING: Final = frozenset({"float", "double"})
 class FileFilter:
     """A filter bound to a table.
 
-    where: the filter. schema: the table's, or a branch's. specs: all partition specs that files may have.
-    Raises InvalidInput as `bind`.
+    bound: the filter. specs: all partition specs that files may have, by id. text: the filter, for messages.
     """
 
-    def __init__(
-        self,
-        where: Expression,
-        schema: Schema,
-        specs: Mapping[int, PartitionSpec] | Iterable[PartitionSpec],
-        *,
-        case_sensitive: bool = True,
-    ) -> None:
-        self._prepare(bind(where, schema, case_sensitive=case_sensitive), specs)
-
-    @classmethod
-    def of_bound(cls, bound: Bound, specs: Mapping[int, PartitionSpec] | Iterable[PartitionSpec]) -> FileFilter:
-        """For a filter that is bound already."""
-        made = cls.__new__(cls)
-        made._prepare(bound, specs)
-        return made
-
-    def _prepare(self, bound: Bound, specs: Mapping[int, PartitionSpec] | Iterable[PartitionSpec]) -> None:
+    def __init__(self, bound: Bound, specs: Mapping[int, PartitionSpec], text: str) -> None:
+        self.text = text
         self._bound = bound
-        listed = specs.values() if isinstance(specs, Mapping) else specs
-        self._specs = {spec.spec_id: spec for spec in listed}
-        self._may: dict[int, _Test] = {}
-        self._must: dict[int, _Test] = {}
-        self._may_manifest: dict[int, Callable[[Sequence[FieldSummary]], bool]] = {}
+        self._specs = specs
+        #: By partition spec; of files also by whether all rows must match.
+        self._tests: dict[tuple[int, bool], _Test] = {}
+        self._manifest_tests: dict[int, Callable[[Sequence[FieldSummary]], bool]] = {}
+
+    def __str__(self) -> str:
+        return f"the rows where {self.text}"
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:
         """False only if no file of a manifest has a matching row, by the partitions that its list entry sums up."""
@@ -62,31 +45,26 @@ class FileFilter:
         spec = self._specs.get(spec_id)
         if manifest.partitions is None or spec is None or len(manifest.partitions) != len(spec.fields):
             return self._bound is not False
-        if spec_id not in self._may_manifest:
-            self._may_manifest[spec_id] = _combined(self._bound, lambda each: _manifest_test(each, spec))
-        return self._may_manifest[spec_id](manifest.partitions)
+        if spec_id not in self._manifest_tests:
+            self._manifest_tests[spec_id] = _combined(self._bound, lambda each: _manifest_test(each, spec))
+        return self._manifest_tests[spec_id](manifest.partitions)
 
     def may_match(self, data_file: DataFile) -> bool:
         """False only if no row of a file matches; of a delete file: if it deletes no matching row."""
-        spec_id = data_file.spec_id
-        if spec_id not in self._may:
-            fields = self._fields(spec_id)
-            self._may[spec_id] = _combined(self._bound, lambda each: _may_test(each, fields(each)))
-        return self._may[spec_id](data_file)
+        return self._test(data_file.spec_id, must=False)(data_file)
 
     def must_match(self, data_file: DataFile) -> bool:
         """True only if every row of a file matches; of a delete file: if every row that it deletes does."""
-        spec_id = data_file.spec_id
-        if spec_id not in self._must:
-            fields = self._fields(spec_id)
-            self._must[spec_id] = _combined(self._bound, lambda each: _must_test(each, fields(each)))
-        return self._must[spec_id](data_file)
+        return self._test(data_file.spec_id, must=True)(data_file)
 
-    def _fields(self, spec_id: int) -> Callable[[BoundPredicate], Sequence[PartitionField]]:
-        """The partition fields of a predicate's column."""
-        spec = self._specs.get(spec_id)
-        listed = () if spec is None else spec.fields
-        return lambda predicate: [each for each in listed if each.source_id == predicate.field_id]
+    def _test(self, spec_id: int, *, must: bool) -> _Test:
+        found = self._tests.get((spec_id, must))
+        if found is None:
+            spec = self._specs.get(spec_id)
+            fields = () if spec is None else spec.fields
+            found = _combined(self._bound, lambda each: _file_test(each, fields, must=must))
+            self._tests[spec_id, must] = found
+        return found
 
 
 def _combined(bound: Bound, leaf: Callable[[BoundPredicate], Callable[[Any], bool]]) -> Callable[[Any], bool]:
@@ -104,47 +82,25 @@ def _combined(bound: Bound, leaf: Callable[[BoundPredicate], Callable[[Any], boo
             return leaf(bound)
 
 
-def _may_test(predicate: BoundPredicate, fields: Sequence[PartitionField]) -> _Test:
-    projected = _tests(fields, predicate, projection.inclusive)
+def _file_test(predicate: BoundPredicate, fields: Iterable[PartitionField], *, must: bool) -> _Test:
+    """Whether rows of a file may match a predicate, or all of them must. fields: of the file's partition spec."""
+    project, judge = (projection.strict, must_match) if must else (projection.inclusive, may_match)
+    # A table has far fewer partition values than files, so each value is judged once.
+    projected = [
+        (field.name, _remembered(found))
+        for field in fields
+        if field.source_id == predicate.field_id and (found := project(predicate, field)) is not None
+    ]
     ranges = _ranges(predicate)
 
     def test(data_file: DataFile) -> bool:
         partition = data_file.partition
         for name, on_value in projected:
-            if name in partition and not on_value(partition[name]):
-                return False
-        return may_match(predicate, ranges(data_file))
+            if name in partition and on_value(partition[name]) is must:
+                return must
+        return judge(predicate, ranges(data_file))
 
     return test
-
-
-def _must_test(predicate: BoundPredicate, fields: Sequence[PartitionField]) -> _Test:
-    projected = _tests(fields, predicate, projection.strict)
-    ranges = _ranges(predicate)
-
-    def test(data_file: DataFile) -> bool:
-        partition = data_file.partition
-        for name, on_value in projected:
-            if name in partition and on_value(partition[name]):
-                return True
-        return must_match(predicate, ranges(data_file))
-
-    return test
-
-
-def _tests(
-    fields: Sequence[PartitionField],
-    predicate: BoundPredicate,
-    project: Callable[[BoundPredicate, PartitionField], BoundPredicate | None],
-) -> list[tuple[str, Callable[[Any], bool]]]:
-    """Tests of a partition's values, by the names of their fields. A table has far fewer values than files, so each is
-    judged once."""
-    found = []
-    for field in fields:
-        projected = project(predicate, field)
-        if projected is not None:
-            found.append((field.name, _remembered(projected)))
-    return found
 
 
 #: How many partition values a test remembers.
@@ -202,12 +158,11 @@ def _ranges(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]:
 
 
 def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[Sequence[FieldSummary]], bool]:
-    tests = []
-    for position, field in enumerate(spec.fields):
-        if field.source_id == predicate.field_id:
-            projected = projection.inclusive(predicate, field)
-            if projected is not None:
-                tests.append((position, projected))
+    tests = [
+        (position, found)
+        for position, field in enumerate(spec.fields)
+        if field.source_id == predicate.field_id and (found := projection.inclusive(predicate, field)) is not None
+    ]
 
     def test(summaries: Sequence[FieldSummary]) -> bool:
         return all(may_match(each, _summary_range(summaries[at], each.type)) for at, each in tests)

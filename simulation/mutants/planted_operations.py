@@ -11,7 +11,7 @@ OPERATIONS: tuple[Mutant, ...] = (
         "revive-deleted-rows",
         "a rewrite is refused if others deleted rows of its files by position",
         f"{_OPERATIONS}/files/rewrite.py",
-        "        self._conflicts.no_deletes_for(since, files, WholeTable(), manifests, equality_deletes=False)\n",
+        "        self._conflicts.no_positions_for(since, files, manifests)\n",
         "",
         scenario="users",
     ),
@@ -59,7 +59,7 @@ OPERATIONS: tuple[Mutant, ...] = (
         "add-a-second-vector",
         "a data file has one deletion vector at most",
         f"{_OPERATIONS}/files/row_delta.py",
-        "        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)\n"
+        "        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, manifests)\n"
         "        self._vectors.refuse(state, named, manifests)\n",
         "",
         scenario="users-mixed",

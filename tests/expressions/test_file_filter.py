@@ -177,8 +177,12 @@ def data_file(
     )
 
 
-def bound_filter(bound: Bound, spec: PartitionSpec) -> FileFilter:
-    return FileFilter.of_bound(bound, [spec])
+def bound_filter(bound: Bound, *specs: PartitionSpec) -> FileFilter:
+    return FileFilter(bound, {spec.spec_id: spec for spec in specs}, "the filter")
+
+
+def file_filter(where: Expression, schema: Schema = SCHEMA, *specs: PartitionSpec) -> FileFilter:
+    return bound_filter(bind(where, schema), *specs)
 
 
 @given(files_with_filters())
@@ -238,28 +242,28 @@ def of_day(day: int | None, **changes: Any) -> DataFile:
     ],
 )
 def test_a_day_answers_for_its_times(where: str, may: bool, must: bool) -> None:
-    judged = FileFilter(parse(where), SCHEMA, [BY_DAY])
+    judged = file_filter(parse(where), SCHEMA, BY_DAY)
     assert (judged.may_match(of_day(18718)), judged.must_match(of_day(18718))) == (may, must)
 
 
 def test_a_null_partition_matches_is_null_alone() -> None:
-    assert FileFilter(parse("timestamp is null"), SCHEMA, [BY_DAY]).must_match(of_day(None))
-    assert not FileFilter(parse("timestamp < '2021-04-01'"), SCHEMA, [BY_DAY]).may_match(of_day(None))
-    assert not FileFilter(parse("timestamp <> '2021-04-01'"), SCHEMA, [BY_DAY]).may_match(of_day(None))
+    assert file_filter(parse("timestamp is null"), SCHEMA, BY_DAY).must_match(of_day(None))
+    assert not file_filter(parse("timestamp < '2021-04-01'"), SCHEMA, BY_DAY).may_match(of_day(None))
+    assert not file_filter(parse("timestamp <> '2021-04-01'"), SCHEMA, BY_DAY).may_match(of_day(None))
 
 
 def test_each_file_is_judged_by_its_own_spec() -> None:
     plain = PartitionSpec.parse({"spec-id": 1, "fields": []})
-    judged = FileFilter(parse("timestamp < '2021-04-01'"), SCHEMA, {0: BY_DAY, 1: plain})
+    judged = file_filter(parse("timestamp < '2021-04-01'"), SCHEMA, BY_DAY, plain)
     assert not judged.may_match(of_day(18718))
     assert judged.may_match(replace(of_day(18718), spec_id=1, partition={}))
     assert judged.may_match(replace(of_day(18718), spec_id=9)), "nothing is known of a spec that is gone"
 
 
 def test_times_before_1970_allow_for_partitions_that_older_writers_got_wrong() -> None:
-    judged = FileFilter(parse("timestamp = '1969-12-31T10:00:00'"), SCHEMA, [BY_DAY])
+    judged = file_filter(parse("timestamp = '1969-12-31T10:00:00'"), SCHEMA, BY_DAY)
     assert [judged.may_match(of_day(day)) for day in (-2, -1, 0, 1)] == [False, True, True, False]
-    later = FileFilter(parse("timestamp >= '1970-01-01'"), SCHEMA, [BY_DAY])
+    later = file_filter(parse("timestamp >= '1970-01-01'"), SCHEMA, BY_DAY)
     assert [later.must_match(of_day(day)) for day in (-1, 0, 1)] == [False, False, True]
 
 
@@ -271,9 +275,9 @@ def test_a_partition_without_its_void_field_is_judged_by_bounds() -> None:
     made = DataFile(
         "file:/a", "PARQUET", 1, 10, {}, lower_bounds={1: five}, upper_bounds={1: five}, null_value_counts={1: 0}
     )
-    judged = FileFilter(col("int") == 5, SCHEMA, [void])
+    judged = file_filter(col("int") == 5, SCHEMA, void)
     assert (judged.may_match(made), judged.must_match(made)) == (True, True)
-    assert not FileFilter(col("int") == 6, SCHEMA, [void]).may_match(made)
+    assert not file_filter(col("int") == 6, SCHEMA, void).may_match(made)
 
 
 def test_bounds_of_a_column_that_was_an_int_serve_as_a_long() -> None:
@@ -282,8 +286,8 @@ def test_bounds_of_a_column_that_was_an_int_serve_as_a_long() -> None:
         "file:/a", "PARQUET", 1, 10, lower_bounds={2: five}, upper_bounds={2: five}, null_value_counts={2: 0}
     )
     plain = PartitionSpec.parse({"spec-id": 0, "fields": []})
-    assert FileFilter(col("long") == 5, SCHEMA, [plain]).must_match(made)
-    assert not FileFilter(col("long") > 5, SCHEMA, [plain]).may_match(made)
+    assert file_filter(col("long") == 5, SCHEMA, plain).must_match(made)
+    assert not file_filter(col("long") > 5, SCHEMA, plain).may_match(made)
 
 
 @pytest.mark.parametrize("bound", [b"", b"123", b"\xff" * 9])
@@ -291,14 +295,14 @@ def test_a_bound_that_cannot_be_read_proves_nothing(bound: bytes) -> None:
     made = DataFile(
         "file:/a", "PARQUET", 1, 10, lower_bounds={1: bound}, upper_bounds={1: bound}, null_value_counts={1: 0}
     )
-    judged = FileFilter(col("int") == 5, SCHEMA, [PartitionSpec.parse({"spec-id": 0, "fields": []})])
+    judged = file_filter(col("int") == 5, SCHEMA, PartitionSpec.parse({"spec-id": 0, "fields": []}))
     assert (judged.may_match(made), judged.must_match(made)) == (True, False)
 
 
 def test_a_filter_of_all_or_no_rows_needs_no_file() -> None:
     everything: Expression = ALWAYS_TRUE
-    judged = FileFilter(everything, SCHEMA, [BY_DAY])
-    nothing = FileFilter(~everything, SCHEMA, [BY_DAY])
+    judged = file_filter(everything, SCHEMA, BY_DAY)
+    nothing = file_filter(~everything, SCHEMA, BY_DAY)
     assert (judged.may_match(of_day(1)), judged.must_match(of_day(1))) == (True, True)
     assert (nothing.may_match(of_day(1)), nothing.must_match(of_day(1))) == (False, False)
 
@@ -344,10 +348,10 @@ def test_writers_that_leave_out_rows_of_null_structs_prove_nothing_of_nulls() ->
     low, high = struct.pack("<i", 1), struct.pack("<i", 4)
     some, every = of_metrics(3, 8, low, high), of_metrics(3, 10, low, high)
     for text in ("s.n is not null", "s.n < 5"):
-        judged = FileFilter(parse(text), IN_STRUCT, [])
+        judged = file_filter(parse(text), IN_STRUCT)
         assert not judged.must_match(some)
         assert judged.must_match(every)
-    judged = FileFilter(parse("s.n is null"), IN_STRUCT, [])
+    judged = file_filter(parse("s.n is null"), IN_STRUCT)
     assert judged.may_match(some)
     assert not judged.may_match(every)
 
@@ -357,12 +361,12 @@ def test_a_bound_that_is_nan_makes_the_other_one_worthless(nan_is_lower: bool) -
     bounds = (struct.pack("<f", math.nan), struct.pack("<f", 1.0))
     file = of_metrics(1, 10, *(bounds if nan_is_lower else bounds[::-1]))
     for text in ("x > 5", "x < 0", "x = 7", "x <> 7"):
-        judged = FileFilter(parse(text), IN_STRUCT, [])
+        judged = file_filter(parse(text), IN_STRUCT)
         assert judged.may_match(file)
         assert not judged.must_match(file)
 
 
 def test_nan_does_not_match_a_comparison_with_more_than_a_float_holds() -> None:
     file = of_metrics(1, 10, nans=5)
-    assert not FileFilter(parse("x < 1e300"), IN_STRUCT, []).must_match(file)
-    assert not FileFilter(parse("x > -1e300"), IN_STRUCT, []).must_match(file)
+    assert not file_filter(parse("x < 1e300"), IN_STRUCT).must_match(file)
+    assert not file_filter(parse("x > -1e300"), IN_STRUCT).must_match(file)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.operations.files.file_changes import FileChanges
-from iceberg_hms.changes.operations.manifests.file_scope import RowFilter, Where
+from iceberg_hms.changes.operations.manifests.file_scope import Where
 from iceberg_hms.changes.operations.manifests.manifest_filter import ManifestFilter
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 class DeleteFiles(FileChanges):
@@ -26,11 +25,7 @@ class DeleteFiles(FileChanges):
         if not paths:
             raise InvalidInput("nothing to delete", next_step="name at least one file")
         keys = frozenset(map(file_key, paths))
-        super().__init__(new, ManifestFilter(new.snapshot_id, keys=keys), paths=paths)
-
-    @property
-    def _operation(self) -> str:
-        return summaries.DELETE
+        super().__init__(new, summaries.DELETE, ManifestFilter(new.snapshot_id, keys=keys), paths=paths)
 
 
 class DeleteRows(FileChanges):
@@ -44,19 +39,4 @@ class DeleteRows(FileChanges):
     """
 
     def __init__(self, new: NewSnapshot, where: Where) -> None:
-        super().__init__(new, ManifestFilter(new.snapshot_id))
-        self._where = where
-
-    @property
-    def _operation(self) -> str:
-        return summaries.DELETE
-
-    def _check(self, base: TableMetadata) -> None:
-        self._where.bind(base)
-
-    def _rows(self, base: TableMetadata) -> RowFilter:
-        return self._where.bind(base)
-
-    @property
-    def _rows_text(self) -> str:
-        return self._where.text
+        super().__init__(new, summaries.DELETE, ManifestFilter(new.snapshot_id), where=where)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.changes.operations.manifests.conflicts import Conflicts
-from iceberg_hms.changes.operations.manifests.file_scope import RowFilter
+from iceberg_hms.changes.operations.manifests.file_scope import EveryRow, RowFilter, Where
 from iceberg_hms.changes.operations.manifests.live_files import DuplicateFiles, listed_names
 from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifests.manifest_merge import ManifestMerge
@@ -64,23 +63,28 @@ def merged_content(
 class FileChanges(SnapshotOperation):
     """Base of these operations. One instance serves one commit.
 
-    new: what the snapshot has from its caller. added, added_deletes: the files that it adds.
-    filter_: what it removes. paths: the data files that it removes by name, in the caller's spelling.
+    new: what the snapshot has from its caller. operation: the snapshot's (spec: snapshots). filter_: what it removes.
+    where: the rows whose files it removes besides; None: none. added, added_deletes: the files that it adds.
+    paths: the data files that it names, in the caller's spelling.
     """
 
     def __init__(
         self,
         new: NewSnapshot,
+        operation: str,
         filter_: ManifestFilter,
         *,
+        where: Where | EveryRow | None = None,
         added: NewDataFiles | None = None,
         added_deletes: NewDeleteFiles | None = None,
         paths: Sequence[str] = (),
     ) -> None:
         super().__init__(new)
+        self._operation = operation
         self._filter = filter_
+        self._where = where
         self._added = added
-        self._added_deletes = added_deletes
+        self._added_deletes = added_deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
         self._paths = {file_key(path): path for path in paths}
         self._conflicts = Conflicts(new)
         self._merge = ManifestMerge(new.snapshot_id)
@@ -97,8 +101,8 @@ class FileChanges(SnapshotOperation):
     def _check(self, base: TableMetadata) -> None:
         if self._added is not None:
             self._added.check(base)
-        if self._added_deletes is not None:
-            self._added_deletes.check(base)
+        self._added_deletes.check(base)
+        self._rows(base)
 
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
         self._refuse_conflicts(state, manifests)
@@ -119,19 +123,9 @@ class FileChanges(SnapshotOperation):
             updates=self._updates(state.metadata),
         )
 
-    @property
-    @abstractmethod
-    def _operation(self) -> str:
-        """The snapshot's operation (spec: snapshots)."""
-
-    def _rows(self, base: TableMetadata) -> RowFilter | None:  # noqa: ARG002 - most remove no rows by a filter
-        """The filter of the rows that the operation removes. Raises InvalidInput if it does not fit the table."""
-        return None
-
-    @property
-    def _rows_text(self) -> str:
-        """The same filter, for messages."""
-        return "the filter"
+    def _rows(self, base: TableMetadata) -> RowFilter | None:
+        """The filter of the rows that the operation removes. Raises as `Where.bind`."""
+        return None if self._where is None else self._where.bind(base)
 
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
         """Raises RequirementFailed for what others committed since the start."""
@@ -141,9 +135,8 @@ class FileChanges(SnapshotOperation):
 
     def _metrics(self, filtered: FilteredManifests) -> dict[str, str]:
         added = [] if self._added is None else [*self._added.files]
-        deletes = () if self._added_deletes is None else self._added_deletes.files
         removed = [each.data_file for each in filtered.removed]
-        return file_metrics([*added, *deletes], removed, duplicates=filtered.duplicates)
+        return file_metrics([*added, *self._added_deletes.files], removed, duplicates=filtered.duplicates)
 
     def _updates(self, base: TableMetadata) -> list[Update]:
         return [] if self._added is None else self._added.name_mapping_update(base)
@@ -158,14 +151,11 @@ class FileChanges(SnapshotOperation):
     def _own_deletes(
         self, base: TableMetadata, filtered: FilteredManifests, manifests: Manifests
     ) -> tuple[ManifestFile, ...]:
-        if self._added_deletes is None:
-            return ()
         return self._added_deletes.manifests(base, manifests, self._delete_numbers(filtered))
 
     def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
         base = state.metadata
-        rows = self._rows(base)
-        return self._filter.apply(base, state.manifests, manifests, own=own, rows=rows, text=self._rows_text)
+        return self._filter.apply(base, state.manifests, manifests, own=own, rows=self._rows(base))
 
     def _refuse_missing(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
         if filtered.missing:

@@ -13,7 +13,6 @@ from iceberg_hms.changes.operations.manifests.file_scope import (
     Partitions,
     RowFilter,
     Where,
-    WholeTable,
 )
 from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
@@ -43,35 +42,24 @@ class Overwrite(FileChanges):
         isolation: Isolation = "serializable",
     ) -> None:
         check_isolation(isolation)
-        super().__init__(new, ManifestFilter(new.snapshot_id), added=added)
         self._new_files = added.files
-        self._where = where
+        self._replaced = where or EveryRow()
         self._isolation = isolation
-
-    @property
-    def _operation(self) -> str:
-        return summaries.OVERWRITE if self._new_files else summaries.DELETE
+        operation = summaries.OVERWRITE if added.files else summaries.DELETE
+        super().__init__(new, operation, ManifestFilter(new.snapshot_id), where=self._replaced, added=added)
 
     def _check(self, base: TableMetadata) -> None:
         super()._check(base)
-        rows = self._rows(base)
+        rows = self._replaced.bind(base)
         for each in self._new_files:
             if not rows.may_match(each) or not rows.must_match(each):
                 raise InvalidInput(
-                    f"{each.file_path} may have rows that do not match {self._rows_text}",
+                    f"{each.file_path} may have rows that do not match {rows.text}",
                     next_step="choose a filter that all rows of the new files match",
                 )
 
-    def _rows(self, base: TableMetadata) -> RowFilter:
-        return EveryRow() if self._where is None else self._where.bind(base)
-
-    @property
-    def _rows_text(self) -> str:
-        return "all rows" if self._where is None else self._where.text
-
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
-        scope: FileScope = WholeTable() if self._where is None else self._where.scope(state.metadata)
-        self._conflicts.no_changes(state, scope, self._isolation, manifests)
+        self._conflicts.no_changes(state, self._replaced.bind(state.metadata), self._isolation, manifests)
 
 
 class ReplacePartitions(FileChanges):
@@ -98,18 +86,15 @@ class ReplacePartitions(FileChanges):
         self._spec_id = min(specs)
         self._partitions = PartitionSet(added.files)
         self._isolation = isolation
-        super().__init__(new, ManifestFilter(new.snapshot_id, partitions=self._partitions), added=added)
-
-    @property
-    def _operation(self) -> str:
-        return summaries.OVERWRITE
+        filter_ = ManifestFilter(new.snapshot_id, partitions=self._partitions)
+        super().__init__(new, summaries.OVERWRITE, filter_, added=added)
 
     def _rows(self, base: TableMetadata) -> RowFilter | None:
         return EveryRow() if self._replaces_all(base) else None
 
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
         base = state.metadata
-        scope: FileScope = WholeTable() if self._replaces_all(base) else Partitions(self._partitions, base)
+        scope: FileScope = EveryRow() if self._replaces_all(base) else Partitions(self._partitions, base)
         self._conflicts.no_changes(state, scope, self._isolation, manifests)
 
     def _metrics(self, filtered: FilteredManifests) -> dict[str, str]:

@@ -11,7 +11,6 @@ from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.files.file_changes import FileChanges
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
-from iceberg_hms.changes.operations.manifests.file_scope import WholeTable
 from iceberg_hms.changes.operations.manifests.kept_deletes import DeleteCoverage, LiveVectors
 from iceberg_hms.changes.operations.manifests.live_files import LiveFiles
 from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
@@ -70,7 +69,8 @@ class Rewrite(FileChanges):
         self._live = LiveFiles(self._named)
         self._deletes = deletes
         removes = ManifestFilter(new.snapshot_id, keys=keys, deletes=self._rewritten_deletes.keys)
-        super().__init__(new, removes, added=added, added_deletes=deletes, paths=(*remove, *named))
+        paths = (*remove, *named)
+        super().__init__(new, summaries.REPLACE, removes, added=added, added_deletes=deletes, paths=paths)
         self._vectors = LiveVectors(deletes, self._rewritten_deletes.keys)
         self._new_files = added
         self._new_rows = sum(each.record_count for each in added.files)
@@ -80,10 +80,6 @@ class Rewrite(FileChanges):
         super().look_ahead(base, manifests)
         with contextlib.suppress(IcebergHmsError):
             self._vectors.look_ahead(BranchState.read(base, self._new.branch, manifests), manifests)
-
-    @property
-    def _operation(self) -> str:
-        return summaries.REPLACE
 
     def _delete_numbers(self, filtered: FilteredManifests) -> DeleteNumbers:
         return self._rewritten_deletes.numbers(filtered)
@@ -127,7 +123,7 @@ class Rewrite(FileChanges):
                 next_step="reload the table; in a transaction, commit the files first",
             )
         files = [each.data_file for each in removed]
-        self._conflicts.no_deletes_for(since, files, WholeTable(), manifests, equality_deletes=False)
+        self._conflicts.no_positions_for(since, files, manifests)
         self._check_rows(removed, state, manifests)
         refuse_lost_row_ids(files, self._new_files.files, self._new_files.lineage)
 

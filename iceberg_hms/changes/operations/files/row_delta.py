@@ -10,7 +10,7 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.files.file_changes import FileChanges
 from iceberg_hms.changes.operations.manifests.conflicts import Isolation, check_isolation
 from iceberg_hms.changes.operations.manifests.delete_index import referenced_data_file
-from iceberg_hms.changes.operations.manifests.file_scope import FileScope, Partitions, Where, WholeTable
+from iceberg_hms.changes.operations.manifests.file_scope import EveryRow, Partitions, Where
 from iceberg_hms.changes.operations.manifests.kept_deletes import DeleteCoverage, LiveVectors
 from iceberg_hms.changes.operations.manifests.live_files import LiveFiles
 from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter, delete_file_key
@@ -57,23 +57,23 @@ class RowDelta(FileChanges):
         self._adds_data = added is not None and bool(added.files)
         self._deletes = deletes
         self._isolation = isolation
-        self._where = where
+        self._read = where or EveryRow()
         removed = frozenset(map(delete_file_key, replaced_deletes))
         paths = (*deletes.referenced, *referenced)
+        operation = summaries.OVERWRITE if self._adds_data else summaries.DELETE
         super().__init__(
-            new, ManifestFilter(new.snapshot_id, deletes=removed), added=added, added_deletes=deletes, paths=paths
+            new,
+            operation if deletes.files else summaries.APPEND,
+            ManifestFilter(new.snapshot_id, deletes=removed),
+            added=added,
+            added_deletes=deletes,
+            paths=paths,
         )
         unnamed = [each for each in deletes.files if not referenced and _names_no_data_file(each)]
         self._of_unnamed_files = PartitionSet(unnamed)
         self._referenced = LiveFiles(frozenset(self._paths))
         self._vectors = LiveVectors(deletes, removed)
         self._coverage = DeleteCoverage(removed, frozenset(map(file_key, referenced)))
-
-    @property
-    def _operation(self) -> str:
-        if not self._deletes.files:
-            return summaries.APPEND
-        return summaries.OVERWRITE if self._adds_data else summaries.DELETE
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
         """Search for the data files and vectors, besides what all operations do."""
@@ -84,14 +84,14 @@ class RowDelta(FileChanges):
             self._vectors.look_ahead(state, manifests)
 
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
-        scope: FileScope = WholeTable() if self._where is None else self._where.scope(state.metadata)
+        scope = self._read.bind(state.metadata)
         since = self._conflicts.since_start(state)
         named = self._named_data(state, manifests)
         if self._isolation == "serializable":
             self._conflicts.no_new_data(since, scope, manifests)
         if self._adds_data and self._deletes.files:
             self._conflicts.no_new_deletes(since, scope, manifests)
-        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)
+        self._conflicts.no_new_vectors(since, self._deletes.vector_keys, manifests)
         self._vectors.refuse(state, named, manifests)
         if self._of_unnamed_files:
             # Others may have moved the rows of which they have positions.

@@ -7,7 +7,7 @@ they added are read.
 A snapshot of operation `replace` adds no rows: a compaction that landed meanwhile moved rows that were there before.
 So it conflicts with nothing that only asks for new data or new deletes. It does remove files, which conflicts with all
 that names or deletes them. And it may have turned newer equality deletes, which would apply to an operation's new
-files, into positions, which do not: `no_deletes_for` counts them, and Java does not.
+files, into positions, which do not: `no_positions_for` counts them, and Java does not.
 
 If the starting snapshot is no longer in the branch's history (it expired, or the branch was rolled back), nobody can
 tell what happened since, and the operation is refused.
@@ -23,12 +23,12 @@ from typing import Final, Literal
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
-from iceberg_hms.changes.operations.manifests.file_scope import FileScope, WholeTable
+from iceberg_hms.changes.operations.manifests.file_scope import EveryRow, FileScope
 from iceberg_hms.changes.operations.manifests.live_files import OnceRead, listed_names, snapshots_of
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent
 from iceberg_hms.format.metadata.snapshot import Snapshot
 
@@ -135,30 +135,21 @@ class Conflicts:
             found = self._own(_NEW_DELETES, snapshot, since, scope, manifests)
             _refuse(NO_NEW_DELETES, "deleted rows with", found, snapshot, scope)
 
-    def no_deletes_for(
-        self,
-        since: Since,
-        data_files: Iterable[DataFile],
-        scope: FileScope,
-        manifests: Manifests,
-        *,
-        equality_deletes: bool = True,
-    ) -> None:
-        """Raises RequirementFailed if a snapshot, also one of an earlier step, added deletes that apply to one of the
-        data files, all of which the starting snapshot had (Java: validateNoNewDeletesForDataFiles).
-
-        equality_deletes: False if the operation's new files keep the starting snapshot's sequence number: then new
-        equality deletes apply to them as they did to the files that they replace."""
+    def no_positions_for(self, since: Since, data_files: Iterable[DataFile], manifests: Manifests) -> None:
+        """Raises RequirementFailed if a snapshot, also one of an earlier step, added position deletes that apply to one
+        of the data files, all of which the starting snapshot had (Java: validateNoNewDeletesForDataFiles). New equality
+        deletes apply to files that keep the starting snapshot's sequence number as to those that they replace."""
         new = [
             entry
             for snapshot in (*since.of(_WRITE_DELETES), *since.own)
-            for entry in self._own(_NEW_DELETES, snapshot, since, scope, manifests)
+            for entry in self._own(_NEW_DELETES, snapshot, since, EveryRow(), manifests)
+            if entry.data_file.content == FileContent.POSITION_DELETES
         ]
         if not new:
             return
         index = DeleteIndex(new, since.state.metadata)
         for data_file in data_files:
-            for entry in index.applying_to(data_file, since.sequence_number, equality_deletes=equality_deletes):
+            for entry in index.applying_to(data_file, since.sequence_number):
                 raise RequirementFailed(
                     NO_DELETES_FOR_FILES,
                     f"snapshot {entry.snapshot_id} deleted rows of {data_file.file_path}, which the operation "
@@ -168,13 +159,13 @@ class Conflicts:
                     rests_on=snapshots_of(entry),
                 )
 
-    def no_new_vectors(self, since: Since, referenced: frozenset[str], scope: FileScope, manifests: Manifests) -> None:
+    def no_new_vectors(self, since: Since, referenced: frozenset[str], manifests: Manifests) -> None:
         """Raises RequirementFailed if a snapshot added a deletion vector for one of the data files, given by their keys
         (Java: validateAddedDVs)."""
         for snapshot in since.of(_WRITE_DELETES) if referenced else ():
             found = [
                 each
-                for each in self._own(_ADDED_DELETES, snapshot, since, scope, manifests)
+                for each in self._own(_ADDED_DELETES, snapshot, since, EveryRow(), manifests)
                 if each.data_file.is_deletion_vector
                 and file_key(each.data_file.referenced_data_file or "/") in referenced
             ]
@@ -192,7 +183,7 @@ class Conflicts:
     def remover_of(self, since: Since, key: str, manifests: Manifests) -> Snapshot | None:
         """The snapshot that removed a data file, given by its key; None if none did since the start."""
         for snapshot in since.of(_REMOVE_DATA):
-            found = self._own(_REMOVED, snapshot, since, WholeTable(), manifests)
+            found = self._own(_REMOVED, snapshot, since, EveryRow(), manifests)
             if any(file_key(entry.data_file.file_path) == key for entry in found):
                 return snapshot
         return None
@@ -218,10 +209,10 @@ class Conflicts:
             for each in listed
             if each.content == content
             and each.added_snapshot_id == snapshot.snapshot_id
-            and scope.may_contain_manifest(each)
+            and scope.may_match_manifest(each)
         ]
         counts = partial(_counts, what, snapshot.snapshot_id, since.sequence_number)
-        return [each for each in manifests.entries(own, counts) if scope.may_contain(each.data_file)]
+        return [each for each in manifests.entries(own, counts) if scope.may_match(each.data_file)]
 
 
 def _start_number(state: BranchState, start_id: int | None, later: Sequence[Snapshot]) -> int:

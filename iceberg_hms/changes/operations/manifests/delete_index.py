@@ -59,18 +59,15 @@ class DeleteIndex:
     def __bool__(self) -> bool:
         return bool(self._by_path or self._by_partition or self._everywhere)
 
-    def applying_to(
-        self, data_file: DataFile, sequence_number: int, *, equality_deletes: bool = True
-    ) -> Iterator[ManifestEntry]:
-        """The entries that may delete rows of a data file. sequence_number: the file's data sequence number.
-        equality_deletes: False leaves them out."""
+    def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
+        """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
         key, partition = file_key(data_file.file_path), partition_key(data_file)
         for entry in (*self._by_path.get(key, ()), *self._by_partition.get(partition, ()), *self._everywhere):
             number = entry.sequence_number or 0
             if entry.data_file.content == FileContent.POSITION_DELETES:
                 if number >= sequence_number and _may_name(entry.data_file, data_file.file_path):
                     yield entry
-            elif equality_deletes and number > sequence_number and _may_equal(entry.data_file, data_file, self._base):
+            elif number > sequence_number and _may_equal(entry.data_file, data_file, self._base):
                 yield entry
 
     def _add(self, entry: ManifestEntry) -> None:

@@ -17,16 +17,25 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
 
 
-class RowFilter(Protocol):
-    """A filter of rows, bound to a table's schema and partition specs; it judges files by partition values, bounds and
-    counts."""
+class FileScope(Protocol):
+    """The part of a table in which changes by others conflict with an operation. As text: for messages."""
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:
-        """Whether a manifest may have a file with a row that matches."""
+        """Whether a manifest may have a file of this part."""
         ...
 
     def may_match(self, data_file: DataFile) -> bool:
-        """Whether a row of a file may match; of a delete file: whether it may delete a row that matches."""
+        """Whether rows of a file may be of this part; of a delete file: whether it may delete such a row."""
+        ...
+
+
+class RowFilter(FileScope, Protocol):
+    """A filter of rows, bound to a table's schema and partition specs; it judges files by partition values, bounds and
+    counts."""
+
+    @property
+    def text(self) -> str:
+        """The filter, for messages."""
         ...
 
     def must_match(self, data_file: DataFile) -> bool:
@@ -34,9 +43,17 @@ class RowFilter(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class EveryRow:
-    """A `RowFilter` that every row matches."""
+    """A `RowFilter` that every row of any table matches."""
+
+    text = "all rows"
+
+    def __str__(self) -> str:
+        return "the table"
+
+    def bind(self, base: TableMetadata) -> EveryRow:  # noqa: ARG002 - for every table
+        """As `Where.bind`."""
+        return self
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:  # noqa: ARG002 - every one
         return True
@@ -48,49 +65,6 @@ class EveryRow:
         return True
 
 
-class FileScope(Protocol):
-    """The part of a table in which changes by others conflict with an operation."""
-
-    def may_contain_manifest(self, manifest: ManifestFile) -> bool: ...
-
-    def may_contain(self, data_file: DataFile) -> bool: ...
-
-    def __str__(self) -> str:
-        """For messages."""
-        ...
-
-
-@dataclass(frozen=True)
-class WholeTable:
-    """Every file."""
-
-    def may_contain_manifest(self, manifest: ManifestFile) -> bool:  # noqa: ARG002 - every one
-        return True
-
-    def may_contain(self, data_file: DataFile) -> bool:  # noqa: ARG002 - every one
-        return True
-
-    def __str__(self) -> str:
-        return "the table"
-
-
-@dataclass(frozen=True)
-class MatchingRows:
-    """Files with rows that may match a filter. text: the filter, for messages."""
-
-    rows: RowFilter
-    text: str
-
-    def may_contain_manifest(self, manifest: ManifestFile) -> bool:
-        return self.rows.may_match_manifest(manifest)
-
-    def may_contain(self, data_file: DataFile) -> bool:
-        return self.rows.may_match(data_file)
-
-    def __str__(self) -> str:
-        return f"the rows where {self.text}"
-
-
 @dataclass(frozen=True)
 class Partitions:
     """The files of some partitions, and equality deletes without a partition, which apply to all (spec: Scan Planning).
@@ -99,11 +73,11 @@ class Partitions:
     partitions: PartitionSet
     base: TableMetadata
 
-    def may_contain_manifest(self, manifest: ManifestFile) -> bool:
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
         spec = self.base.spec_by_id(manifest.partition_spec_id)
         return spec is None or spec.is_unpartitioned or self.partitions.may_contain(manifest, self.base)
 
-    def may_contain(self, data_file: DataFile) -> bool:
+    def may_match(self, data_file: DataFile) -> bool:
         return applies_everywhere(data_file, self.base) or data_file in self.partitions
 
     def __str__(self) -> str:
@@ -146,10 +120,6 @@ class Where:
         if self._bound is None or self._bound[0] != key:
             for column in self._columns:
                 column.check(base.schema, case_sensitive=self._case_sensitive)
-            made = FileFilter(self._expression, base.schema, base.specs, case_sensitive=self._case_sensitive)
-            self._bound = key, made
+            bound = bind(self._expression, base.schema, case_sensitive=self._case_sensitive)
+            self._bound = key, FileFilter(bound, base.specs_by_id, self.text)
         return self._bound[1]
-
-    def scope(self, base: TableMetadata) -> MatchingRows:
-        """The files that may have such rows."""
-        return MatchingRows(self.bind(base), self.text)

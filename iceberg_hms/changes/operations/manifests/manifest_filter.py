@@ -113,12 +113,11 @@ class ManifestFilter:
         *,
         own: Sequence[ManifestFile] = (),
         rows: RowFilter | None = None,
-        text: str = "the filter",
     ) -> FilteredManifests:
         """Remove the files from a branch's manifests.
 
         own: the manifests of what the same snapshot adds. rows: data files whose rows all match are removed too, and so
-        are delete files that delete nothing else. text: the filter, for messages.
+        are delete files that delete nothing else.
         Raises RequirementFailed for a data file of whose rows the filter may match some only; InvalidInput for a
         manifest of a partition spec that the table lacks; StorageError, CorruptFile or MissingFile."""
         live = [each for each in listed if each.has_live_files]
@@ -130,7 +129,7 @@ class ManifestFilter:
             named = {each.manifest_path for each in manifests.candidates(new, self._keys)} if self._keys else set()
             return [each for each in new if each.manifest_path in named or self._may_have(each, base, rows)]
 
-        found = self._filter(base, data, context, may_have_data, self._data_rule(rows, text), manifests)
+        found = self._filter(base, data, context, may_have_data, self._data_rule(rows), manifests)
         removed = [entry.data_file for each in found.values() if each is not None for entry in each.removed]
         deletes = [each for each in live if each.content != ManifestContent.DATA]
         if deletes:
@@ -155,7 +154,7 @@ class ManifestFilter:
     def _may_have(self, manifest: ManifestFile, base: TableMetadata, rows: RowFilter | None) -> bool:
         return self._partitions.may_contain(manifest, base) or (rows is not None and rows.may_match_manifest(manifest))
 
-    def _data_rule(self, rows: RowFilter | None, text: str) -> _Rule:
+    def _data_rule(self, rows: RowFilter | None) -> _Rule:
         def removes(entry: ManifestEntry) -> bool:
             data_file = entry.data_file
             if (self._keys and file_key(data_file.file_path) in self._keys) or self._is_in_partition(data_file):
@@ -164,9 +163,10 @@ class ManifestFilter:
                 return False
             if rows.must_match(data_file):
                 return True
+            where = f"{data_file.file_path} (snapshot {entry.snapshot_id})"
             raise RequirementFailed(
                 WHOLE_FILES,
-                f"some rows of {data_file.file_path} (snapshot {entry.snapshot_id}) may match {text}, and others not",
+                f"some rows of {where} may match {rows.text}, and others not",
                 expected="files whose rows all match, or none of them",
                 found=data_file.file_path,
                 next_step="choose a filter along the partitions, or let an engine rewrite the file",

@@ -10,7 +10,7 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifests.conflicts import Conflicts, Since, check_isolation
-from iceberg_hms.changes.operations.manifests.file_scope import MatchingRows, WholeTable
+from iceberg_hms.changes.operations.manifests.file_scope import EveryRow
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -30,23 +30,23 @@ Check = Callable[[Conflicts, Since, Manifests], None]
 
 
 def no_new_data(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-    conflicts.no_new_data(since, WholeTable(), manifests)
+    conflicts.no_new_data(since, EveryRow(), manifests)
 
 
 def no_removed_data(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-    conflicts.no_removed_data(since, WholeTable(), manifests)
+    conflicts.no_removed_data(since, EveryRow(), manifests)
 
 
 def no_new_deletes(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-    conflicts.no_new_deletes(since, WholeTable(), manifests)
+    conflicts.no_new_deletes(since, EveryRow(), manifests)
 
 
-def no_deletes_for_a(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-    conflicts.no_deletes_for(since, [data_file("a")], WholeTable(), manifests)
+def no_positions_for_a(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
+    conflicts.no_positions_for(since, [data_file("a")], manifests)
 
 
 def no_new_vector_for_a(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-    conflicts.no_new_vectors(since, frozenset({file_key("file:///data/a.parquet")}), WholeTable(), manifests)
+    conflicts.no_new_vectors(since, frozenset({file_key("file:///data/a.parquet")}), manifests)
 
 
 def started(version: int = 2) -> tuple[StoredTable, Conflicts]:
@@ -88,11 +88,17 @@ VECTORS = [deletion_vector("a", offset=4), deletion_vector("b", offset=44)]
         (no_new_deletes, "overwrite", [equality_deletes("e")], [], "deleted rows with file:/data/e.parquet"),
         (no_new_deletes, "replace", [position_deletes("p")], [], None),
         (no_new_deletes, "append", [data_file("new")], [], None),
-        (no_deletes_for_a, "delete", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
-        (no_deletes_for_a, "overwrite", [equality_deletes("e")], [], "deleted rows of file:/data/a.parquet"),
-        (no_deletes_for_a, "replace", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
-        (no_deletes_for_a, "delete", [position_deletes("p", referenced_data_file="/data/b.parquet")], [], None),
-        (no_deletes_for_a, "delete", [position_deletes("p", referenced_data_file="/data/a.parquet")], [], "with file"),
+        (no_positions_for_a, "delete", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
+        (no_positions_for_a, "overwrite", [equality_deletes("e")], [], None),
+        (no_positions_for_a, "replace", [position_deletes("p")], [], "deleted rows of file:/data/a.parquet"),
+        (no_positions_for_a, "delete", [position_deletes("p", referenced_data_file="/data/b.parquet")], [], None),
+        (
+            no_positions_for_a,
+            "delete",
+            [position_deletes("p", referenced_data_file="/data/a.parquet")],
+            [],
+            "with file",
+        ),
     ],
 )
 def test_what_others_did_conflicts_or_not(
@@ -113,19 +119,15 @@ def test_a_deletion_vector_for_the_same_file_conflicts_and_for_another_does_not(
     found = refused(stored, conflicts, no_new_vector_for_a)
     assert found is not None
     assert "snapshot 102 added a deletion vector for file:/data/a.parquet" in found
-    assert refused(stored, conflicts, no_deletes_for_a) is not None
+    assert refused(stored, conflicts, no_positions_for_a) is not None
 
 
 def test_equality_deletes_are_left_out_for_files_that_keep_their_number() -> None:
     stored, conflicts = started()
     stored.foreign(101, "delete", equality_deletes("e"))
-
-    def check(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-        conflicts.no_deletes_for(since, [data_file("a")], WholeTable(), manifests, equality_deletes=False)
-
-    assert refused(stored, conflicts, check) is None
+    assert refused(stored, conflicts, no_positions_for_a) is None
     stored.foreign(102, "delete", position_deletes("p"))
-    assert "snapshot 102" in (refused(stored, conflicts, check) or "")
+    assert "snapshot 102" in (refused(stored, conflicts, no_positions_for_a) or "")
 
 
 def test_a_delete_file_that_was_there_before_and_is_rewritten_is_not_new() -> None:
@@ -134,7 +136,7 @@ def test_a_delete_file_that_was_there_before_and_is_rewritten_is_not_new() -> No
     stored.foreign(101, "delete", position_deletes("p"), position_deletes("q"))
     conflicts = Conflicts(stored.new(900))
     stored.foreign(102, "overwrite", removed=["p"])
-    assert refused(stored, conflicts, no_deletes_for_a) is None
+    assert refused(stored, conflicts, no_positions_for_a) is None
     assert refused(stored, conflicts, no_new_deletes) is None
 
 
@@ -144,8 +146,8 @@ def test_only_files_in_the_scope_conflict() -> None:
 
     def check(rows: Rows) -> Check:
         def both(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-            conflicts.no_new_data(since, MatchingRows(rows, "id < 5"), manifests)
-            conflicts.no_removed_data(since, MatchingRows(rows, "id < 5"), manifests)
+            conflicts.no_new_data(since, rows, manifests)
+            conflicts.no_removed_data(since, rows, manifests)
 
         return both
 
@@ -177,7 +179,7 @@ def test_a_replay_reads_only_the_manifests_of_newer_snapshots() -> None:
     stored.foreign(101, "overwrite", removed=["b"])
 
     def check(conflicts: Conflicts, since: Since, manifests: Manifests) -> None:
-        conflicts.no_new_data(since, WholeTable(), manifests)
+        conflicts.no_new_data(since, EveryRow(), manifests)
 
     assert refused(stored, conflicts, check) is None
     for each in stored.state().manifests:
@@ -254,7 +256,7 @@ def test_the_snapshot_that_removed_a_file_is_found() -> None:
 def test_version_1_has_no_delete_files() -> None:
     stored, conflicts = started(1)
     stored.foreign(101, "overwrite", data_file("c"), removed=["b"])
-    for check in (no_new_deletes, no_deletes_for_a):
+    for check in (no_new_deletes, no_positions_for_a):
         assert refused(stored, conflicts, check) is None
     assert refused(stored, conflicts, no_removed_data) is not None
 

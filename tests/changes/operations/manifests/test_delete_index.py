@@ -22,10 +22,10 @@ from tests.changes.tables import BY_LEVEL, UNPARTITIONED, table
 BASE = table(3, spec=BY_LEVEL, partition_specs=[BY_LEVEL, {**UNPARTITIONED, "spec-id": 1}])
 
 
-def applying(*deletes: DataFile, to: DataFile, at: int = 5, number: int = 5, **more: Any) -> list[str]:
+def applying(*deletes: DataFile, to: DataFile, at: int = 5, number: int = 5) -> list[str]:
     """The names of delete files of sequence number `number` that apply to a data file of number `at`."""
     entries = [ManifestEntry(EntryStatus.ADDED, each, 1, number, number) for each in deletes]
-    return [name_of(each.data_file) for each in DeleteIndex(entries, BASE).applying_to(to, at, **more)]
+    return [name_of(each.data_file) for each in DeleteIndex(entries, BASE).applying_to(to, at)]
 
 
 def test_position_deletes_apply_to_files_of_their_partition_that_are_as_old() -> None:
@@ -38,7 +38,6 @@ def test_equality_deletes_apply_only_to_older_files() -> None:
     deletes, to = equality_deletes("e", "info"), data_file("a", "info")
     assert [applying(deletes, to=to, at=at) for at in (4, 5, 6)] == [["e"], [], []]
     assert applying(deletes, to=data_file("a", "warn"), at=4) == []
-    assert applying(deletes, to=to, at=4, equality_deletes=False) == []
 
 
 def test_equality_deletes_without_a_partition_apply_everywhere() -> None:

@@ -6,32 +6,24 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.manifests.file_scope import MatchingRows, Partitions, Where, WholeTable
+from iceberg_hms.changes.operations.manifests.file_scope import EveryRow, Partitions, Where
 from iceberg_hms.changes.partition_set import PartitionSet
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.expressions import col
 from iceberg_hms.format.updates.apply import apply
 from tests.changes.operations.files.test_append import NOW
-from tests.changes.operations.manifests.test_manifest_filter import Rows
 from tests.changes.operations.stored_tables import StoredTable, data_file, equality_deletes, position_deletes
 from tests.changes.tables import BY_LEVEL, FIELDS, UNPARTITIONED, table
 
 
-def test_the_whole_table_has_every_file() -> None:
+def test_every_row_is_in_every_file() -> None:
     stored = StoredTable()
     stored.append(100, data_file("a"))
-    assert WholeTable().may_contain(data_file("x"))
-    assert WholeTable().may_contain_manifest(stored.state().manifests[0])
-    assert str(WholeTable()) == "the table"
-
-
-def test_rows_that_may_match_a_filter() -> None:
-    stored = StoredTable()
-    stored.append(100, data_file("a"))
-    scope = MatchingRows(Rows("a", partly=("b",), manifest=lambda _: False), "id < 5")
-    assert [scope.may_contain(data_file(name)) for name in "abc"] == [True, True, False]
-    assert not scope.may_contain_manifest(stored.state().manifests[0])
-    assert str(scope) == "the rows where id < 5"
+    rows = EveryRow().bind(stored.metadata)
+    assert rows.may_match(data_file("x"))
+    assert rows.must_match(data_file("x"))
+    assert rows.may_match_manifest(stored.state().manifests[0])
+    assert (str(rows), rows.text) == ("the table", "all rows")
 
 
 def test_partitions_have_their_own_deletes_and_equality_deletes_of_the_whole_table() -> None:
@@ -39,24 +31,24 @@ def test_partitions_have_their_own_deletes_and_equality_deletes_of_the_whole_tab
     spec = {"spec-id": 1, "fields": []}
     stored.metadata = apply(stored.metadata, [{"action": "add-spec", "spec": spec}], now_ms=NOW)
     scope = Partitions(PartitionSet([data_file("x", "info")]), stored.metadata)
-    assert scope.may_contain(data_file("a", "info"))
-    assert scope.may_contain(position_deletes("p", "info"))
-    assert scope.may_contain(equality_deletes("e", "info"))
-    assert scope.may_contain(equality_deletes("e", spec_id=1)), "it applies to every partition"
+    assert scope.may_match(data_file("a", "info"))
+    assert scope.may_match(position_deletes("p", "info"))
+    assert scope.may_match(equality_deletes("e", "info"))
+    assert scope.may_match(equality_deletes("e", spec_id=1)), "it applies to every partition"
     for other in (data_file("a", "warn"), position_deletes("p", spec_id=1), equality_deletes("e", "warn")):
-        assert not scope.may_contain(other)
+        assert not scope.may_match(other)
     stored.append(100, data_file("a", "warn"))
     stored.foreign(101, "delete", equality_deletes("e", spec_id=1))
-    assert [scope.may_contain_manifest(each) for each in stored.state().manifests] == [True, False]
+    assert [scope.may_match_manifest(each) for each in stored.state().manifests] == [True, False]
     assert str(scope) == "one partition"
 
 
 def test_a_filter_finds_its_columns_in_the_current_schema() -> None:
     where = Where(col("id") < 5, table().schema)
-    scope = where.scope(table())
+    scope = where.bind(table())
     assert str(scope) == "the rows where id < 5"
-    assert scope.may_contain(data_file("a", ids=(1, 3)))
-    assert not scope.may_contain(data_file("a", ids=(5, 9)))
+    assert scope.may_match(data_file("a", ids=(1, 3)))
+    assert not scope.may_match(data_file("a", ids=(5, 9)))
 
 
 def test_a_column_that_was_renamed_or_whose_name_another_one_has_is_refused() -> None:
@@ -95,8 +87,8 @@ def test_a_filter_that_does_not_fit_what_the_caller_saw_is_refused_at_once() -> 
 def test_a_filter_that_ignores_case_finds_the_column_that_the_caller_saw() -> None:
     seen, now = table().schema, {**FIELDS[0], "name": "Id"}
     where = Where(col("ID") < 5, seen, case_sensitive=False)
-    assert where.scope(table()).may_contain(data_file("a", ids=(1, 3)))
-    assert not where.scope(table()).may_contain(data_file("a", ids=(5, 9)))
+    assert where.bind(table()).may_match(data_file("a", ids=(1, 3)))
+    assert not where.bind(table()).may_match(data_file("a", ids=(5, 9)))
     assert where.bind(table(schemas=[{"type": "struct", "schema-id": 0, "fields": [now, FIELDS[1]]}]))
     renamed = {**FIELDS[0], "name": "number"}
     with pytest.raises(RequirementFailed, match="column ID was renamed to number"):

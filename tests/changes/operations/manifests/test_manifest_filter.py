@@ -33,10 +33,15 @@ from tests.changes.tables import BY_LEVEL
 class Rows:
     """A filter of rows by the names of files: those that it matches, and those of which it matches some rows."""
 
+    text = "id < 5"
+
     def __init__(
         self, *whole: str, partly: tuple[str, ...] = (), manifest: Callable[[ManifestFile], bool] | None = None
     ):
         self._whole, self._partly, self._manifest = whole, partly, manifest
+
+    def __str__(self) -> str:
+        return f"the rows where {self.text}"
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:
         return self._manifest is None or self._manifest(manifest)
@@ -174,7 +179,7 @@ def test_a_file_that_matches_in_part_is_named_with_its_snapshot() -> None:
     with pytest.raises(
         RequirementFailed, match=r"some rows of file:/data/b.parquet \(snapshot 100\).* id < 5"
     ) as caught:
-        filtered(stored, ManifestFilter(900), rows=Rows("a", partly=("b",)), text="id < 5")
+        filtered(stored, ManifestFilter(900), rows=Rows("a", partly=("b",)))
     assert (caught.value.name, caught.value.rests_on) == ("whole-files", {100})
     assert stored.manifest_locations() == before, "what was written of the manifest is gone"
 
