@@ -6,6 +6,7 @@ parent, numbers, summary, manifest list, ref. The coordinator stages an operatio
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import ChangeIdentity, Job, Manifests, StagedChange, Update
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
-from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
@@ -162,9 +163,11 @@ class SnapshotOperation(ABC):
         if ref is not None and ref.type != updates.BRANCH:
             raise InvalidInput(f"{branch} is a tag, not a branch. Tags cannot be targets for producing snapshots")
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:  # noqa: B027 - not every one reads
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
         """Read what `stage` needs before the operation is queued, so that no other commit waits for that: `stage` then
         reads only what is newer than `base`. Refuses nothing, since the operation may already be committed."""
+        with contextlib.suppress(IcebergHmsError):
+            self._look_ahead(BranchState.read(base, self._new.branch, manifests), manifests)
 
     @property
     def is_idle(self) -> bool:
@@ -207,6 +210,9 @@ class SnapshotOperation(ABC):
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
         """The snapshot on this base; raises as `stage`. It keeps nothing that it learned of an older base, except
         files whose content does not depend on the base."""
+
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:  # noqa: B027 - not every one reads
+        """Raises as `stage`."""
 
     def _check(self, base: TableMetadata) -> None:  # noqa: B027 - not every one assumes more
         """What the operation assumes about the metadata; raises RequirementFailed or InvalidInput."""

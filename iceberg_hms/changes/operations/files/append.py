@@ -10,7 +10,6 @@ append is refused.
 
 from __future__ import annotations
 
-import contextlib
 from typing import ClassVar
 
 from iceberg_hms.changes import summary as summaries
@@ -25,7 +24,6 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
-from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
@@ -50,10 +48,8 @@ class Append(SnapshotOperation):
         self._duplicates = DuplicateFiles(added if check_duplicates else None, new.snapshot_id)
         self._merge = ManifestMerge(new.snapshot_id)
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Search the branch's manifests for the files before the append is queued."""
-        with contextlib.suppress(IcebergHmsError):
-            self._duplicates.look_ahead(BranchState.read(base, self._new.branch, manifests).manifests, manifests)
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:
+        self._duplicates.find(state.manifests, manifests)
 
     def _check(self, base: TableMetadata) -> None:
         self._added.check(base)

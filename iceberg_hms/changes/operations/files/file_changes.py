@@ -90,13 +90,10 @@ class FileChanges(SnapshotOperation):
         self._merge = ManifestMerge(new.snapshot_id)
         self._duplicates = DuplicateFiles(added, new.snapshot_id)
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Filter the branch's manifests before the operation is queued."""
-        with contextlib.suppress(IcebergHmsError):
-            state = BranchState.read(base, self._new.branch, manifests)
-            self._duplicates.look_ahead(state.manifests, manifests)
-            filtered = self._filtered(state, self._own_data(base, manifests), manifests)
-            self._own_deletes(base, filtered, manifests)
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:
+        self._duplicates.find(state.manifests, manifests)
+        filtered = self._filtered(state, self._own_data(state.metadata, manifests), manifests)
+        self._own_deletes(state.metadata, filtered, manifests)
 
     def _check(self, base: TableMetadata) -> None:
         if self._added is not None:

@@ -3,7 +3,6 @@ RewriteFiles)."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,11 +18,10 @@ from iceberg_hms.changes.operations.manifests.new_delete_files import DeleteNumb
 from iceberg_hms.changes.operations.manifests.row_lineage import refuse_lost_row_ids
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption that the rewritten files are those of the starting snapshot.
 PLANNED_FILES: Final = "planned-files"
@@ -75,11 +73,9 @@ class Rewrite(FileChanges):
         self._new_files = added
         self._new_rows = sum(each.record_count for each in added.files)
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Search for the deletion vectors, besides what all operations do."""
-        super().look_ahead(base, manifests)
-        with contextlib.suppress(IcebergHmsError):
-            self._vectors.look_ahead(BranchState.read(base, self._new.branch, manifests), manifests)
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:
+        super()._look_ahead(state, manifests)
+        self._vectors.find(state, manifests)
 
     def _delete_numbers(self, filtered: FilteredManifests) -> DeleteNumbers:
         return self._rewritten_deletes.numbers(filtered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 from iceberg_hms.changes import summary as summaries
@@ -18,10 +17,9 @@ from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.manifests.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.partition_set import PartitionSet, partition_key
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 class RowDelta(FileChanges):
@@ -75,13 +73,10 @@ class RowDelta(FileChanges):
         self._vectors = LiveVectors(deletes, removed)
         self._coverage = DeleteCoverage(removed, frozenset(map(file_key, referenced)))
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Search for the data files and vectors, besides what all operations do."""
-        super().look_ahead(base, manifests)
-        with contextlib.suppress(IcebergHmsError):
-            state = BranchState.read(base, self._new.branch, manifests)
-            self._referenced.find(state.manifests, manifests)
-            self._vectors.look_ahead(state, manifests)
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:
+        super()._look_ahead(state, manifests)
+        self._referenced.find(state.manifests, manifests)
+        self._vectors.find(state, manifests)
 
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
         scope = self._read.bind(state.metadata)

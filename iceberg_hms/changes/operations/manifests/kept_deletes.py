@@ -95,14 +95,10 @@ class LiveVectors:
         self._replaced = replaced
         self._once: OnceRead[ManifestFile, Sequence[ManifestEntry]] = OnceRead(())
 
-    def look_ahead(self, state: BranchState, manifests: Manifests) -> None:
-        """Search a branch, and refuse nothing. Raises MissingFile, CorruptFile or StorageError."""
-        self._find(state, manifests)
-
     def refuse(self, state: BranchState, data: Mapping[str, ManifestEntry], manifests: Manifests) -> None:
         """Raises RequirementFailed if a data file has a vector, or position deletes, that the operation does not
         replace. data: the live data files, by their keys."""
-        kept = [each for each in self._find(state, manifests) if delete_file_key(each.data_file) not in self._replaced]
+        kept = [each for each in self.find(state, manifests) if delete_file_key(each.data_file) not in self._replaced]
         self._refuse_unmerged(kept, data, state)
         for entry in kept:
             if not entry.data_file.is_deletion_vector:
@@ -134,7 +130,8 @@ class LiveVectors:
                     rests_on=snapshots_of(old),
                 )
 
-    def _find(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:
+    def find(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:
+        """The deletes in a branch. Raises MissingFile, CorruptFile or StorageError."""
         if not self._keys:
             return ()
         listed = [each for each in state.manifests if each.content == ManifestContent.DELETES and each.has_live_files]

@@ -96,15 +96,10 @@ class DuplicateFiles:
         #: By the manifests' paths, which are compared quickly: a branch may have many thousand manifests.
         self._once: OnceRead[str, Sequence[ManifestEntry]] = OnceRead(())
 
-    def look_ahead(self, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
-        """Search these manifests, and refuse nothing: `refuse` then searches only others. Raises MissingFile,
-        CorruptFile or StorageError."""
-        self._find(kept, manifests)
-
     def refuse(self, branch: str, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
         """Raises RequirementFailed if one of the branch's manifests has one of the files; CommitStateUnknown if it has
         them under the operation's own snapshot id: that was committed and has expired since."""
-        found = self._find(kept, manifests)
+        found = self.find(kept, manifests)
         if not found:
             return
         if any(entry.snapshot_id == self._snapshot_id for entry in found):
@@ -128,8 +123,8 @@ class DuplicateFiles:
             rests_on=snapshots_of(*entries),
         )
 
-    def _find(self, kept: Sequence[ManifestFile], manifests: Manifests) -> Sequence[ManifestEntry]:
-        """The entries of the manifests that name one of the files."""
+    def find(self, kept: Sequence[ManifestFile], manifests: Manifests) -> Sequence[ManifestEntry]:
+        """The entries of the manifests that name one of the files. Raises MissingFile, CorruptFile or StorageError."""
         if not self._keys:
             return ()
         by_path = {each.manifest_path: each for each in kept}

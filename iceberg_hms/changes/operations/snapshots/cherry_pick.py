@@ -13,7 +13,6 @@ look for that.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -39,7 +38,7 @@ from iceberg_hms.changes.operations.snapshots.picked_files import (
 from iceberg_hms.changes.operations.snapshots.ref_change import existing_snapshot, named
 from iceberg_hms.changes.operations.snapshots.rollback import move_main
 from iceberg_hms.changes.requirements import existing_table
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.rows import SOURCE_SNAPSHOT_ID
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -88,13 +87,11 @@ class CherryPick(SnapshotOperation):
             next_step="write it again on the table as it is; set_current_snapshot() would discard what main has",
         )
 
-    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Read what the snapshot changed, and search main's manifests for its files, before the pick is queued."""
-        with contextlib.suppress(IcebergHmsError):
-            picked = self._snapshot_of(base)
-            if not _is_next(base, picked):
-                files, _ = self._read(base, picked, manifests)
-                refuse_live(files, BranchState.read(base, self._new.branch, manifests).manifests, manifests)
+    def _look_ahead(self, state: BranchState, manifests: Manifests) -> None:
+        picked = self._snapshot_of(state.metadata)
+        if not _is_next(state.metadata, picked):
+            files, _ = self._read(state.metadata, picked, manifests)
+            refuse_live(files, state.manifests, manifests)
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """Move main forward, or stage a new snapshot. Raises RequirementFailed if a partition that the snapshot

@@ -222,6 +222,9 @@ class StartBranch(SnapshotOperation):
     def _check(self, base: TableMetadata) -> None:
         refuse_existing(base, self._new.branch)
 
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
+        """Reads nothing: `stage` needs nothing of the branch."""
+
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """Raises StorageError if the list of the empty snapshot cannot be staged."""
         main = existing_table(base).ref(MAIN_BRANCH)

@@ -184,7 +184,7 @@ def test_a_second_vector_is_refused_unless_it_replaces_the_first() -> None:
     alone, replacing = LiveVectors(deletes, frozenset()), LiveVectors(deletes, frozenset({delete_file_key(first)}))
     stored.foreign(101, "delete", deletion_vector("b"))
     for each in (alone, replacing):
-        each.look_ahead(stored.state(), stored.store.open())
+        each.find(stored.state(), stored.store.open())
         each.refuse(stored.state(), {}, stored.store.open())
     stored.foreign(102, "delete", first)
     replacing.refuse(stored.state(), {}, stored.store.open())

@@ -132,7 +132,7 @@ def test_a_manifest_that_was_searched_is_not_read_again(monkeypatch: pytest.Monk
     find = manifests.candidates
     monkeypatch.setattr(manifests, "candidates", lambda new, keys: searched.append(len(new)) or find(new, keys))
     mine = looking_for("new")
-    mine.look_ahead(files[1:], manifests)
+    mine.find(files[1:], manifests)
     mine.refuse("main", files, manifests)
     mine.refuse("main", files, manifests)
     assert searched == [1, 1]
