@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.changes.change import Requirement
+from iceberg_hms.changes.updates import read_kind
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -88,10 +89,7 @@ def assert_no_ref(name: str) -> Requirement:
 
 
 def _parse_one(requirement: object) -> Requirement:
-    source = read.require_object(requirement, "update requirement")
-    if source.get("type") is None:
-        raise InvalidInput("Cannot parse update requirement. Missing field: type")
-    kind = read.require_str(source, "type", "update requirement").lower()
+    source, kind = read_kind(requirement, "type", "update requirement")
     if kind == ASSERT_VIEW_UUID:
         raise InvalidInput("Cannot validate assert-view-uuid against a table")
     rule = _RULES.get(kind)
@@ -142,8 +140,9 @@ def _check_ref(requirement: Requirement, base: TableMetadata) -> None:
     raise RequirementFailed(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
 
 
-def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
-    """The rule that one id of the table is still the one that the client read."""
+def _id_rule(kind: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
+    """The rule that one id of the table is still the one that the client read. Its field is called as the type is."""
+    field = kind.removeprefix("assert-")
 
     def read_id(source: Mapping[str, Any]) -> dict[str, Any]:
         return {field: read.require_int(source, field, kind)}
@@ -157,40 +156,18 @@ def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata]
     return _Rule(read_id, check_id)
 
 
-def _nothing(_source: Mapping[str, Any]) -> dict[str, Any]:
-    return {}
-
-
-def _always(_requirement: Requirement, _base: TableMetadata) -> None:
-    """`check` handles assert-create itself, the only requirement on a missing table."""
-
-
+#: What must be as the client read it: of each type, how messages call the id, and the table's own.
+_IDS: Mapping[str, tuple[str, Callable[[TableMetadata], int]]] = {
+    ASSERT_LAST_ASSIGNED_FIELD_ID: ("last assigned field id", lambda base: base.last_column_id),
+    ASSERT_CURRENT_SCHEMA_ID: ("current schema", lambda base: base.current_schema_id),
+    ASSERT_LAST_ASSIGNED_PARTITION_ID: ("last assigned partition id", lambda base: base.last_partition_id),
+    ASSERT_DEFAULT_SPEC_ID: ("default partition spec", lambda base: base.default_spec_id),
+    ASSERT_DEFAULT_SORT_ORDER_ID: ("default sort order", lambda base: base.default_sort_order_id),
+}
 _RULES: Mapping[str, _Rule] = {
-    ASSERT_CREATE: _Rule(_nothing, _always),
+    # `check` handles it itself, the only requirement on a missing table.
+    ASSERT_CREATE: _Rule(lambda _source: {}, lambda _requirement, _base: None),
     ASSERT_TABLE_UUID: _Rule(_read_uuid, _check_uuid),
     ASSERT_REF_SNAPSHOT_ID: _Rule(_read_ref, _check_ref),
-    ASSERT_LAST_ASSIGNED_FIELD_ID: _id_rule(
-        ASSERT_LAST_ASSIGNED_FIELD_ID,
-        "last-assigned-field-id",
-        "last assigned field id",
-        lambda base: base.last_column_id,
-    ),
-    ASSERT_CURRENT_SCHEMA_ID: _id_rule(
-        ASSERT_CURRENT_SCHEMA_ID, "current-schema-id", "current schema", lambda base: base.current_schema_id
-    ),
-    ASSERT_LAST_ASSIGNED_PARTITION_ID: _id_rule(
-        ASSERT_LAST_ASSIGNED_PARTITION_ID,
-        "last-assigned-partition-id",
-        "last assigned partition id",
-        lambda base: base.last_partition_id,
-    ),
-    ASSERT_DEFAULT_SPEC_ID: _id_rule(
-        ASSERT_DEFAULT_SPEC_ID, "default-spec-id", "default partition spec", lambda base: base.default_spec_id
-    ),
-    ASSERT_DEFAULT_SORT_ORDER_ID: _id_rule(
-        ASSERT_DEFAULT_SORT_ORDER_ID,
-        "default-sort-order-id",
-        "default sort order",
-        lambda base: base.default_sort_order_id,
-    ),
+    **{kind: _id_rule(kind, what, current) for kind, (what, current) in _IDS.items()},
 }

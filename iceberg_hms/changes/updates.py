@@ -7,6 +7,7 @@ arrives, so that a malformed one is refused before it is queued; `format.updates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.changes.change import Update
@@ -17,7 +18,8 @@ from iceberg_hms.format.metadata.snapshot import Ref, Snapshot
 BRANCH = "branch"
 TAG = "tag"
 
-_Shape = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: Checks the fields of an update, given its action, and returns those that it reads.
+_Shape = Callable[[Mapping[str, Any], str], Mapping[str, Any]]
 
 
 def parse(updates: object) -> tuple[Update, ...]:
@@ -42,20 +44,8 @@ def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retenti
 
     retention: the ref whose retention settings to keep; an update without them removes them.
     """
-    update: dict[str, Any] = {
-        "action": "set-snapshot-ref",
-        "ref-name": name,
-        "type": kind,
-        "snapshot-id": snapshot_id,
-    }
-    if retention is not None:
-        kept = {
-            "min-snapshots-to-keep": retention.min_snapshots_to_keep,
-            "max-snapshot-age-ms": retention.max_snapshot_age_ms,
-            "max-ref-age-ms": retention.max_ref_age_ms,
-        }
-        update.update({key: value for key, value in kept.items() if value is not None})
-    return update
+    ref = replace(retention or Ref(snapshot_id), snapshot_id=snapshot_id, type=kind)
+    return {"action": "set-snapshot-ref", "ref-name": name, **ref.to_json()}
 
 
 def remove_snapshot_ref(name: str) -> Update:
@@ -73,40 +63,30 @@ def remove_properties(names: Iterable[str]) -> Update:
     return {"action": "remove-properties", "removals": list(names)}
 
 
+def read_kind(raw: object, key: str, what: str) -> tuple[Mapping[str, Any], str]:
+    """A requirement or an update, and its type or action in lower case. Raises InvalidInput if it has none."""
+    source = read.require_object(raw, what)
+    if source.get(key) is None:
+        raise InvalidInput(f"Cannot parse {what}. Missing field: {key}")
+    return source, read.require_str(source, key, what).lower()
+
+
 def _parse_one(update: object) -> Update:
-    source = read.require_object(update, "metadata update")
-    if source.get("action") is None:
-        raise InvalidInput("Cannot parse metadata update. Missing field: action")
-    action = read.require_str(source, "action", "metadata update").lower()
+    source, action = read_kind(update, "action", "metadata update")
     if action in _VIEW_ACTIONS:
         raise InvalidInput(f"Cannot apply update {action} to a table")
     shape = SHAPES.get(action)
     if shape is None:
         raise InvalidInput(f"Cannot convert metadata update action to json: {action}")
-    return {**source, "action": action, **shape(source)}
+    return {**source, "action": action, **shape(source, action)}
 
 
-def _text(action: str, *names: str) -> _Shape:
-    return lambda source: {name: read.require_str(source, name, action) for name in names}
+def _field(name: str, reader: Callable[[Mapping[str, Any], str, str], Any]) -> _Shape:
+    """The shape of an action with one field that matters."""
+    return lambda source, action: {name: reader(source, name, action)}
 
 
-def _integer(action: str, name: str) -> _Shape:
-    return lambda source: {name: read.require_int(source, name, action)}
-
-
-def _long(action: str, name: str) -> _Shape:
-    return lambda source: {name: read.require_long(source, name, action)}
-
-
-def _child(action: str, name: str) -> _Shape:
-    return lambda source: {name: _child_of(source, name, action)}
-
-
-def _integer_list(action: str, name: str) -> _Shape:
-    return lambda source: {name: read.require_int_list(source, name, action)}
-
-
-def _child_of(source: Mapping[str, Any], name: str, action: str) -> Mapping[str, Any]:
+def _child(source: Mapping[str, Any], name: str, action: str) -> Mapping[str, Any]:
     return read.require_object(source.get(name), f"{action}: {name}")
 
 
@@ -117,30 +97,25 @@ def _str_list(source: Mapping[str, Any], name: str, action: str) -> list[str]:
     return values
 
 
-def _snapshot(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    snapshot = _child_of(source, "snapshot", "add-snapshot")
+def _snapshot(source: Mapping[str, Any], action: str) -> Mapping[str, Any]:
+    snapshot = _child(source, "snapshot", action)
     Snapshot.parse(snapshot)
     if snapshot.get("manifests") is None:
-        read.require_str(snapshot, "manifest-list", "add-snapshot")
+        read.require_str(snapshot, "manifest-list", action)
     return {"snapshot": snapshot}
 
 
-def _snapshot_ref(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    where = "set-snapshot-ref"
-    kind = read.require_str(source, "type", where).lower()
+def _snapshot_ref(source: Mapping[str, Any], action: str) -> Mapping[str, Any]:
+    kind = read.require_str(source, "type", action).lower()
     if kind not in (BRANCH, TAG):
-        raise InvalidInput(f"Invalid {where}: type must be branch or tag, found {kind!r}")
+        raise InvalidInput(f"Invalid {action}: type must be branch or tag, found {kind!r}")
     for name in ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"):
-        read.optional_long(source, name, where)
+        read.optional_long(source, name, action)
     return {
-        "ref-name": read.require_str(source, "ref-name", where),
-        "snapshot-id": read.require_long(source, "snapshot-id", where),
+        "ref-name": read.require_str(source, "ref-name", action),
+        "snapshot-id": read.require_long(source, "snapshot-id", action),
         "type": kind,
     }
-
-
-def _snapshots(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"snapshot-ids": read.require_long_list(source, "snapshot-ids", "remove-snapshots")}
 
 
 def set_field(source: Mapping[str, Any]) -> str:
@@ -153,15 +128,15 @@ def removed_field(source: Mapping[str, Any]) -> str:
     return "removed" if "removed" in source and "removals" not in source else "removals"
 
 
-def _properties(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"updates": read.require_str_map(source, set_field(source), "set-properties")}
+def _properties(source: Mapping[str, Any], action: str) -> Mapping[str, Any]:
+    return {"updates": read.require_str_map(source, set_field(source), action)}
 
 
-def _removals(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"removals": _str_list(source, removed_field(source), "remove-properties")}
+def _removals(source: Mapping[str, Any], action: str) -> Mapping[str, Any]:
+    return {"removals": _str_list(source, removed_field(source), action)}
 
 
-def _encryption(_source: Mapping[str, Any]) -> Mapping[str, Any]:
+def _encryption(_source: Mapping[str, Any], _action: str) -> Mapping[str, Any]:
     raise UnsupportedFormat("Cannot add an encryption key: encrypted tables are not supported")
 
 
@@ -169,27 +144,27 @@ _VIEW_ACTIONS = frozenset({"add-view-version", "set-current-view-version"})
 
 #: How the fields of each action are checked.
 SHAPES: Mapping[str, _Shape] = {
-    "assign-uuid": _text("assign-uuid", "uuid"),
-    "upgrade-format-version": _integer("upgrade-format-version", "format-version"),
-    "add-schema": _child("add-schema", "schema"),
-    "set-current-schema": _integer("set-current-schema", "schema-id"),
-    "remove-schemas": _integer_list("remove-schemas", "schema-ids"),
-    "add-spec": _child("add-spec", "spec"),
-    "set-default-spec": _integer("set-default-spec", "spec-id"),
-    "remove-partition-specs": _integer_list("remove-partition-specs", "spec-ids"),
-    "add-sort-order": _child("add-sort-order", "sort-order"),
-    "set-default-sort-order": _integer("set-default-sort-order", "sort-order-id"),
+    "assign-uuid": _field("uuid", read.require_str),
+    "upgrade-format-version": _field("format-version", read.require_int),
+    "add-schema": _field("schema", _child),
+    "set-current-schema": _field("schema-id", read.require_int),
+    "remove-schemas": _field("schema-ids", read.require_int_list),
+    "add-spec": _field("spec", _child),
+    "set-default-spec": _field("spec-id", read.require_int),
+    "remove-partition-specs": _field("spec-ids", read.require_int_list),
+    "add-sort-order": _field("sort-order", _child),
+    "set-default-sort-order": _field("sort-order-id", read.require_int),
     "add-snapshot": _snapshot,
-    "remove-snapshots": _snapshots,
+    "remove-snapshots": _field("snapshot-ids", read.require_long_list),
     "set-snapshot-ref": _snapshot_ref,
-    "remove-snapshot-ref": _text("remove-snapshot-ref", "ref-name"),
+    "remove-snapshot-ref": _field("ref-name", read.require_str),
     "set-properties": _properties,
     "remove-properties": _removals,
-    "set-location": _text("set-location", "location"),
-    "set-statistics": _child("set-statistics", "statistics"),
-    "remove-statistics": _long("remove-statistics", "snapshot-id"),
-    "set-partition-statistics": _child("set-partition-statistics", "partition-statistics"),
-    "remove-partition-statistics": _long("remove-partition-statistics", "snapshot-id"),
+    "set-location": _field("location", read.require_str),
+    "set-statistics": _field("statistics", _child),
+    "remove-statistics": _field("snapshot-id", read.require_long),
+    "set-partition-statistics": _field("partition-statistics", _child),
+    "remove-partition-statistics": _field("snapshot-id", read.require_long),
     "add-encryption-key": _encryption,
-    "remove-encryption-key": _text("remove-encryption-key", "key-id"),
+    "remove-encryption-key": _field("key-id", read.require_str),
 }

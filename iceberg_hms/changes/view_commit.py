@@ -62,23 +62,16 @@ class ViewCommit:
 
 
 def _parse_requirement(requirement: object) -> Requirement:
-    what = "update requirement"
-    source = read.require_object(requirement, what)
-    if source.get("type") is None:
-        raise InvalidInput("Cannot parse update requirement. Missing field: type")
-    kind = read.require_str(source, "type", what).lower()
+    source, kind = updates_.read_kind(requirement, "type", "update requirement")
     if kind != requirements_.ASSERT_VIEW_UUID:
         raise InvalidInput(f"Cannot validate {read.shown(kind)} against a view")
     return {"type": kind, "uuid": read.require_str(source, "uuid", kind)}
 
 
 def _parse_update(update: object) -> Update:
-    source = read.require_object(update, "metadata update")
-    if source.get("action") is None:
-        raise InvalidInput("Cannot parse metadata update. Missing field: action")
-    action = read.require_str(source, "action", "metadata update").lower()
+    source, action = updates_.read_kind(update, "action", "metadata update")
     if action in _SHARED_ACTIONS:
-        return {**source, "action": action, **updates_.SHAPES[action](source)}
+        return {**source, "action": action, **updates_.SHAPES[action](source, action)}
     if action == "add-view-version":
         return {**source, "action": action, "view-version": ViewVersion.parse(source.get("view-version")).raw}
     if action == "set-current-view-version":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -46,14 +46,7 @@ class Retention:
 
     def over(self, ref: Ref) -> Ref:
         """A ref with these settings; those that are None stay as they are."""
-        kept, age, ref_age = self.min_snapshots_to_keep, self.max_snapshot_age_ms, self.max_ref_age_ms
-        return Ref(
-            ref.snapshot_id,
-            ref.type,
-            ref.min_snapshots_to_keep if kept is None else kept,
-            ref.max_snapshot_age_ms if age is None else age,
-            ref.max_ref_age_ms if ref_age is None else ref_age,
-        )
+        return replace(ref, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
 #: A new ref has the table's defaults; an old one keeps what it has.

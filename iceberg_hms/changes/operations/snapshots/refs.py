@@ -7,7 +7,7 @@ between. Here each assumes only what it uses, so that it replays beside commits 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from iceberg_hms.changes import summary as summaries
@@ -89,13 +89,7 @@ class ReplaceRef(RefChange):
         ref = existing_ref(base, self.name, self.kind)
         if self.seen is not None:
             self.seen.check(base)
-        moved = Ref(
-            resolve(base, self.target),
-            ref.type,
-            ref.min_snapshots_to_keep,
-            ref.max_snapshot_age_ms,
-            ref.max_ref_age_ms,
-        )
+        moved = replace(ref, snapshot_id=resolve(base, self.target))
         return [set_ref(self.name, self.retention.over(moved))]
 
 
