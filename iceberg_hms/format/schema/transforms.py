@@ -35,8 +35,12 @@ _TIMESTAMPS = _MICROS | _NANOS
 class Transform:
     """Base of all transforms. `str(transform)` is the text that specs store."""
 
+    #: The text of a transform without a parameter.
+    name: ClassVar[str]
     #: Names of the accepted source types, without parameters; empty: all primitive types.
     sources: ClassVar[frozenset[str]] = frozenset()
+    #: The type of the partition values; None: that of the source.
+    result: ClassVar[PrimitiveType | None] = None
 
     def can_transform(self, source: Type) -> bool:
         """Whether the spec allows a column of this type as the source."""
@@ -46,7 +50,7 @@ class Transform:
         """The type of the partition values. Raises InvalidInput if the spec does not allow the source type."""
         if not self.can_transform(source):
             raise InvalidInput(f"Invalid source type {source} for transform: {self}")
-        return self._result(source)
+        return self.result or source
 
     def apply(self, value: Any, source: Type) -> Any:
         """The partition value of a column's value (for values see `schema.values`); None stays None.
@@ -61,27 +65,29 @@ class Transform:
 
     def human(self, value: Any, result: Type) -> str:
         """A partition value as Java writes it in paths: `2021-04-01-10` for an hour; None is `null`."""
-        return "null" if value is None else values.human(result, value)
-
-    def _result(self, source: Type) -> Type:
-        return source
+        return "null" if value is None else self._human(value, result)
 
     def _apply(self, value: Any, source: Type) -> Any:
         raise NotImplementedError
+
+    def _human(self, value: Any, result: Type) -> str:
+        return values.human(result, value)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
 class IdentityTransform(Transform):
     """The value itself."""
 
+    name = "identity"
+
     def can_transform(self, source: Type) -> bool:
         return super().can_transform(source) and values.kind_of(source) not in ("geometry", "geography", "variant")
 
     def _apply(self, value: Any, source: Type) -> Any:
         return value
-
-    def __str__(self) -> str:
-        return "identity"
 
 
 @dataclass(frozen=True)
@@ -90,9 +96,7 @@ class Bucket(Transform):
 
     buckets: int
     sources = frozenset({"int", "long", "decimal", "date", "time", "string", "uuid", "fixed", "binary"}) | _TIMESTAMPS
-
-    def _result(self, source: Type) -> Type:
-        return _INT
+    result = _INT
 
     def _apply(self, value: Any, source: Type) -> int:
         return (hash_value(value, source) & 0x7FFF_FFFF) % self.buckets
@@ -126,88 +130,70 @@ class Truncate(Transform):
 class Year(Transform):
     """Years from 1970."""
 
+    name = "year"
     sources = _TIMESTAMPS | {"date"}
-
-    def _result(self, source: Type) -> Type:
-        return _INT
+    result = _INT
 
     def _apply(self, value: int, source: Type) -> int:
         return values.civil(_days(value, source))[0] - 1970
 
-    def human(self, value: int | None, result: Type) -> str:
-        return "null" if value is None else f"{value + 1970:04d}"
-
-    def __str__(self) -> str:
-        return "year"
+    def _human(self, value: int, result: Type) -> str:
+        return f"{value + 1970:04d}"
 
 
 @dataclass(frozen=True)
 class Month(Transform):
     """Months from 1970-01."""
 
+    name = "month"
     sources = _TIMESTAMPS | {"date"}
-
-    def _result(self, source: Type) -> Type:
-        return _INT
+    result = _INT
 
     def _apply(self, value: int, source: Type) -> int:
         year, month, _ = values.civil(_days(value, source))
         return (year - 1970) * 12 + month - 1
 
-    def human(self, value: int | None, result: Type) -> str:
-        if value is None:
-            return "null"
+    def _human(self, value: int, result: Type) -> str:
         years, month = divmod(value, 12)
         return f"{years + 1970:04d}-{month + 1:02d}"
-
-    def __str__(self) -> str:
-        return "month"
 
 
 @dataclass(frozen=True)
 class Day(Transform):
     """Days from 1970-01-01; the result is a date."""
 
+    name = "day"
     sources = _TIMESTAMPS | {"date"}
-
-    def _result(self, source: Type) -> Type:
-        return _DATE
+    result = _DATE
 
     def _apply(self, value: int, source: Type) -> int:
         return _days(value, source)
 
-    def human(self, value: int | None, result: Type) -> str:
-        return "null" if value is None else values.date_text(value)
-
-    def __str__(self) -> str:
-        return "day"
+    def _human(self, value: int, result: Type) -> str:
+        return values.date_text(value)
 
 
 @dataclass(frozen=True)
 class Hour(Transform):
     """Hours from 1970-01-01 00:00."""
 
+    name = "hour"
     sources = _TIMESTAMPS
-
-    def _result(self, source: Type) -> Type:
-        return _INT
+    result = _INT
 
     def _apply(self, value: int, source: Type) -> int:
         return value // (3_600 * _units_per_second(source))
 
-    def human(self, value: int | None, result: Type) -> str:
-        if value is None:
-            return "null"
+    def _human(self, value: int, result: Type) -> str:
         days, hour = divmod(value, 24)
         return f"{values.date_text(days)}-{hour:02d}"
-
-    def __str__(self) -> str:
-        return "hour"
 
 
 @dataclass(frozen=True)
 class Void(Transform):
     """Always null: replaces the transform of a partition field that was dropped from a v1 table."""
+
+    name = "void"
 
     def can_transform(self, source: Type) -> bool:
         return True
@@ -215,25 +201,20 @@ class Void(Transform):
     def apply(self, value: Any, source: Type) -> None:
         return None
 
-    def __str__(self) -> str:
-        return "void"
-
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
     """A transform of a later specification: kept unchanged; nothing may be written with it (spec: partitioning)."""
 
     text: str
+    # As in Java: readers ignore the field, and a string holds any text.
+    result = PrimitiveType("string")
 
     def can_transform(self, source: Type) -> bool:
         return True
 
     def apply(self, value: Any, source: Type) -> Any:
         raise InvalidInput(f"Cannot apply unknown transform: {self.text}")
-
-    def _result(self, source: Type) -> Type:
-        # As in Java: readers ignore the field, and a string holds any text.
-        return PrimitiveType("string")
 
     def __str__(self) -> str:
         return self.text
