@@ -158,13 +158,11 @@ def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str)
         more = f" and {len(known) - _NAMED_MAX} more" if len(known) > _NAMED_MAX else ""
         raise InvalidInput(f"there is no column {name}; the table has {', '.join(known[:_NAMED_MAX])}{more}")
     path, is_required = [field.name], field.required
-    parent = schema.parent_of(field.id)
-    while parent is not None:
+    for parent in schema.ancestors_of(field.id):
         if isinstance(parent.type, ListType | MapType):
             raise InvalidInput(f"column {name} is within a list or a map, so it has many values in a row")
         path.append(parent.name)
         is_required = is_required and parent.required
-        parent = schema.parent_of(parent.id)
     return _Field(field, tuple(reversed(path)), is_required)
 
 

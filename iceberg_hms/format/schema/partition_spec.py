@@ -196,11 +196,9 @@ def _check_source(field: PartitionField, schema: Schema) -> None:
         raise InvalidInput(f"Cannot find source column for partition field: {field}")
     if not isinstance(source.type, PrimitiveType):
         raise InvalidInput(f"Cannot partition by non-primitive source field: {source}")
-    parent = schema.parent_of(source.id)
-    while parent is not None:
+    for parent in schema.ancestors_of(source.id):
         if not isinstance(parent.type, StructType):
             raise InvalidInput(f"Invalid partition field parent: {parent}")
-        parent = schema.parent_of(parent.id)
     field.transform.result_type(source.type)
 
 

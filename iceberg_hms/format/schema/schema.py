@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
@@ -120,6 +120,12 @@ class Schema:
         """The field that directly contains a field; None for a column or an unknown id."""
         return self._parent_by_id.get(field_id)
 
+    def ancestors_of(self, field_id: int) -> Iterator[NestedField]:
+        """The fields that contain a field, from the inside out."""
+        while (parent := self.parent_of(field_id)) is not None:
+            yield parent
+            field_id = parent.id
+
     @property
     def highest_field_id(self) -> int:
         """The largest field id at any depth; 0 for a schema without fields."""
@@ -194,11 +200,9 @@ class Schema:
             raise InvalidInput(f"{why}: it must be a required field of a primitive type")
         if field.type.kind in ("float", "double"):
             raise InvalidInput(f"{why}: it must not be a float or double")
-        parent = self.parent_of(field_id)
-        while parent is not None:
+        for parent in self.ancestors_of(field_id):
             if not isinstance(parent.type, StructType) or not parent.required:
                 raise InvalidInput(f"{why}: it may be nested in required structs only, not in {parent.name}")
-            parent = self.parent_of(parent.id)
 
 
 def assign_fresh_ids(schema: Schema, start: int = 1) -> Schema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from iceberg_hms.changes.evolution import check_promotion, promoted_default
@@ -284,7 +285,8 @@ class SchemaDraft:
         if field is None:
             what = f"{missing or f'Cannot {verb} missing column'}: {shown_path(path)}"
             raise InvalidInput(what, next_step=self._advice(path))
-        if any(_is_map_key(self.schema, each) for each in (field.id, *_ancestors(self.schema, field.id))):
+        around = pairwise((field, *self.schema.ancestors_of(field.id)))
+        if any(isinstance(outer.type, MapType) and outer.type.key_id == inner.id for inner, outer in around):
             raise InvalidInput(f"Cannot {verb} map keys: {shown_path(path)}")
         key = path if isinstance(path, str) else tuple(path)
         if whole or key not in self.seen:
@@ -334,7 +336,7 @@ class SchemaDraft:
             yield from moves
 
     def _is_deleted(self, field: NestedField) -> bool:
-        return any(each in self.edits.deleted for each in (field.id, *_ancestors(self.schema, field.id)))
+        return any(each.id in self.edits.deleted for each in (field, *self.schema.ancestors_of(field.id)))
 
     def _refuse_deleted(self, field: NestedField, what: str) -> None:
         if self._is_deleted(field):
@@ -381,15 +383,3 @@ def _alike(fields: Sequence[NestedField], name: str, case_sensitive: bool) -> li
     if case_sensitive:
         return [field for field in fields if field.name == name]
     return [field for field in fields if field.name.lower() == name.lower()]
-
-
-def _ancestors(schema: Schema, field_id: int) -> Iterator[int]:
-    parent = schema.parent_of(field_id)
-    while parent is not None:
-        yield parent.id
-        parent = schema.parent_of(parent.id)
-
-
-def _is_map_key(schema: Schema, field_id: int) -> bool:
-    parent = schema.parent_of(field_id)
-    return parent is not None and isinstance(parent.type, MapType) and parent.type.key_id == field_id
