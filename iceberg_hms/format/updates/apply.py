@@ -11,24 +11,24 @@ from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedForma
 from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates import layout, snapshots, table
-from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.format.updates.draft import ENTRY_NAMES, MetadataDraft
 from iceberg_hms.work import stop_if_caller_left
 
 #: The format version of a new table unless its creator sets one, as in Java.
 DEFAULT_FORMAT_VERSION: Final = 2
 
 #: How each action changes the draft.
-APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], None]]] = {
+APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], object]]] = {
     "assign-uuid": table.assign_uuid,
     "upgrade-format-version": table.upgrade_format_version,
     "add-schema": layout.add_schema,
-    "set-current-schema": layout.set_current_schema,
-    "remove-schemas": layout.remove_schemas,
+    "set-current-schema": layout.SCHEMAS.choose,
+    "remove-schemas": layout.SCHEMAS.remove,
     "add-spec": layout.add_spec,
-    "set-default-spec": layout.set_default_spec,
+    "set-default-spec": layout.SPECS.choose,
     "remove-partition-specs": layout.remove_partition_specs,
     "add-sort-order": layout.add_sort_order,
-    "set-default-sort-order": layout.set_default_sort_order,
+    "set-default-sort-order": layout.SORT_ORDERS.choose,
     "add-snapshot": snapshots.add_snapshot,
     "set-snapshot-ref": snapshots.set_snapshot_ref,
     "remove-snapshot-ref": snapshots.remove_snapshot_ref,
@@ -51,10 +51,6 @@ _LAYOUT_FIELDS: Final = (
     "default-sort-order-id",
     "sort-orders",
 )
-
-#: What a list holds, for messages.
-_ENTRIES: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
-
 
 #: Whether files of new snapshots, given by their JSON, claim the sort order with an id.
 ClaimsOrder = Callable[[int, Sequence[Mapping[str, Any]]], bool]
@@ -130,7 +126,7 @@ def _check_ids(draft: MetadataDraft, updates: Sequence[Mapping[str, Any]], claim
     for key, sent, found in draft.reassigned_ids:
         # Each file may say how it is sorted, and most say nothing.
         if key != "sort-orders" or claims_order(sent, added):
-            what = _ENTRIES[key]
+            what = ENTRY_NAMES[key]
             raise RequirementFailed(
                 f"added-{what.replace(' ', '-')}-id",
                 f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was "

@@ -16,6 +16,8 @@ from iceberg_hms.format.updates.entry_list import EntryList
 
 #: In set-current-schema, set-default-spec and set-default-sort-order: what this request added last.
 LAST_ADDED = -1
+#: What each list of the layout holds, for messages.
+ENTRY_NAMES: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
 
 
 class MetadataDraft:

@@ -18,27 +18,29 @@ from iceberg_hms.format.updates.draft import MetadataDraft
 class IdList:
     """A list of the metadata whose entries have ids and of which the table uses one, and what messages call it.
 
-    key: its name in the JSON. chosen_key: the JSON field with the id of the entry that the table uses.
-    entry: what one entry is called; chosen: what the entry is called that the table uses.
+    key: its name in the JSON. id_key: the field of an update with the id of an entry. chosen_key: the JSON field with
+    the id of the entry that the table uses. entry: what one entry is called; chosen: what the one is called that the
+    table uses.
     """
 
     key: str
+    id_key: str
     chosen_key: str
     entry: str
     chosen: str
 
-    def choose(self, draft: MetadataDraft, wanted: int) -> None:
-        """Let the table use an entry; -1 is the one that this request added last. Raises InvalidInput for an id that
-        is not in the list."""
-        id_ = draft.resolve_id(self.key, wanted, self.entry)
+    def choose(self, draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+        """`set-current-schema` and its like: -1 is the entry that this request added last. Raises InvalidInput for an
+        id that is not in the list."""
+        id_ = draft.resolve_id(self.key, update[self.id_key], self.entry)
         if id_ not in draft.entries(self.key):
             raise InvalidInput(f"Cannot set {self.chosen} to unknown {self.entry}: {id_}")
         draft.put(self.chosen_key, id_)
 
-    def remove(self, draft: MetadataDraft, ids: Iterable[int]) -> list[Any]:
-        """Remove entries, and return them; unknown ids are ignored. Raises InvalidInput for the entry that the table
-        uses."""
-        removed = set(ids)
+    def remove(self, draft: MetadataDraft, update: Mapping[str, Any]) -> list[Any]:
+        """`remove-schemas` and its like: ignores unknown ids, and returns what it removed. Raises InvalidInput for the
+        entry that the table uses."""
+        removed = set(update[f"{self.id_key}s"])
         if draft.raw[self.chosen_key] in removed:
             raise InvalidInput(f"Cannot remove the {self.chosen}")
         entries = draft.entries(self.key)
@@ -47,23 +49,10 @@ class IdList:
         return gone
 
 
-_SCHEMAS = IdList(
-    key="schemas",
-    chosen_key="current-schema-id",
-    entry="schema",
-    chosen="current schema",
-)
-_SPECS = IdList(
-    key="partition-specs",
-    chosen_key="default-spec-id",
-    entry="spec",
-    chosen="default partition spec",
-)
-_SORT_ORDERS = IdList(
-    key="sort-orders",
-    chosen_key="default-sort-order-id",
-    entry="sort order",
-    chosen="default sort order",
+SCHEMAS = IdList("schemas", "schema-id", "current-schema-id", entry="schema", chosen="current schema")
+SPECS = IdList("partition-specs", "spec-id", "default-spec-id", entry="spec", chosen="default partition spec")
+SORT_ORDERS = IdList(
+    "sort-orders", "sort-order-id", "default-sort-order-id", entry="sort order", chosen="default sort order"
 )
 
 
@@ -81,16 +70,6 @@ def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
         schema_id = same.schema_id
     draft.put("last-column-id", max(draft.raw["last-column-id"], schema.highest_field_id))
     draft.record_added("schemas", schema_id, schema.raw.get("schema-id"))
-
-
-def set_current_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-current-schema`: -1 is the schema that this request added last."""
-    _SCHEMAS.choose(draft, update["schema-id"])
-
-
-def remove_schemas(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-schemas`: ignores unknown ids, refuses the current schema."""
-    _SCHEMAS.remove(draft, update["schema-ids"])
 
 
 def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -116,15 +95,10 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     draft.record_added("partition-specs", spec_id, spec.raw.get("spec-id"))
 
 
-def set_default_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-default-spec`: -1 is the spec that this request added last."""
-    _SPECS.choose(draft, update["spec-id"])
-
-
 def remove_partition_specs(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-partition-specs`: ignores unknown ids, refuses the default spec."""
+    """`remove-partition-specs`: as `IdList.remove`."""
     fields = draft.partition_field_ids
-    for spec in _SPECS.remove(draft, update["spec-ids"]):
+    for spec in SPECS.remove(draft, update):
         fields.remove(spec)
 
 
@@ -145,11 +119,6 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     draft.sort_orders.add(order.with_id(order_id))
     draft.changed = True
     draft.record_added("sort-orders", order_id, order.raw.get("order-id"))
-
-
-def set_default_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-default-sort-order`: -1 is the order that this request added last."""
-    _SORT_ORDERS.choose(draft, update["sort-order-id"])
 
 
 def check_layout(draft: MetadataDraft) -> None:

@@ -9,7 +9,7 @@ from iceberg_hms.errors import CommitFailed, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
-from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.format.updates.draft import ENTRY_NAMES, MetadataDraft
 
 
 def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ def update_snapshot_log(draft: MetadataDraft) -> None:
 
 
 def _check_ready(draft: MetadataDraft) -> None:
-    for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
+    for key, what in ENTRY_NAMES.items():
         if not draft.has_entries(key):
             raise InvalidInput(f"Attempting to add a snapshot before a {what} is added")
 

@@ -10,7 +10,7 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.format.updates.draft import MetadataDraft
-from iceberg_hms.format.updates.layout import IdList
+from iceberg_hms.format.updates.layout import SCHEMAS
 from tests.format import documents
 from tests.format.documents import COLUMNS, NOW_MS, V2
 
@@ -155,14 +155,6 @@ def test_an_invalid_order_is_refused(update: dict[str, Any], why: str) -> None:
         run(documents.metadata(), update)
 
 
-SCHEMAS = IdList(
-    key="schemas",
-    chosen_key="current-schema-id",
-    entry="schema",
-    chosen="current schema",
-)
-
-
 def draft() -> MetadataDraft:
     """Of a table with the schemas 0 and 1, and 1 current."""
     return MetadataDraft(documents.metadata(), 2, NOW_MS)
@@ -170,37 +162,37 @@ def draft() -> MetadataDraft:
 
 def test_an_entry_is_chosen() -> None:
     changed = draft()
-    SCHEMAS.choose(changed, 0)
+    SCHEMAS.choose(changed, {"schema-id": 0})
     assert (changed.raw["current-schema-id"], changed.changed) == (0, True)
 
 
 def test_choosing_what_is_chosen_changes_nothing() -> None:
     same = draft()
-    SCHEMAS.choose(same, 1)
+    SCHEMAS.choose(same, {"schema-id": 1})
     assert not same.changed
 
 
 def test_an_unknown_entry_is_not_chosen() -> None:
     refused = draft()
     with pytest.raises(InvalidInput, match="Cannot set current schema to unknown schema: 7"):
-        SCHEMAS.choose(refused, 7)
+        SCHEMAS.choose(refused, {"schema-id": 7})
     assert not refused.changed
 
 
 def test_entries_are_removed_and_unknown_ids_ignored() -> None:
     changed = draft()
-    SCHEMAS.remove(changed, [0, 9])
+    SCHEMAS.remove(changed, {"schema-ids": [0, 9]})
     assert [schema.schema_id for schema in changed.schemas] == [1]
     assert changed.changed
     same = draft()
-    SCHEMAS.remove(same, [9])
+    SCHEMAS.remove(same, {"schema-ids": [9]})
     assert not same.changed
 
 
 def test_the_chosen_entry_is_not_removed() -> None:
     refused = draft()
     with pytest.raises(InvalidInput, match="Cannot remove the current schema"):
-        SCHEMAS.remove(refused, [0, 1])
+        SCHEMAS.remove(refused, {"schema-ids": [0, 1]})
     assert not refused.changed
 
 
