@@ -18,8 +18,8 @@ LIST: Final = manifest_schemas.manifest_file(2)
 
 
 def container(schema: Any, blocks: list[tuple[int, bytes]], codec: str = "null", **header: str) -> bytes:
-    writer = avro_file.AvroFileWriter(orjson.dumps(schema), header, coding_schema="null", codec="null")
-    data = writer.finish().replace(b"\x08null", bytes([2 * len(codec)]) + codec.encode())
+    writer = avro_file.AvroFileWriter(orjson.dumps(schema), header, coding_schema="null")
+    data = writer.finish().replace(b"\x0edeflate", bytes([2 * len(codec)]) + codec.encode())
     sync = data[-16:]
     return data + b"".join(avro_long(count) + avro_long(len(raw)) + raw + sync for count, raw in blocks)
 

@@ -43,6 +43,8 @@ _FEW_BLOCKS: Final = 1_000
 _RECORDS_AT_A_TIME: Final = 1_024
 #: The memory that xz may take for what it has seen; its highest level takes half of this.
 _XZ_BYTES: Final = 128 << 20
+#: What is written.
+_CODEC: Final = b"deflate"
 _DEFLATE_LEVEL: Final = 6
 #: How many times its size a deflate stream may inflate to.
 _DEFLATE_MOST: Final = 1_032
@@ -213,8 +215,9 @@ def parse(schema: Any) -> Any:
     return fastavro.parse_schema(schema)
 
 
-def check_count(container: Container, count: int, limit: Limit) -> None:
+def check_count(container: Container, limit: Limit) -> None:
     """Raises CorruptFile for more records than the limit, or than a file of this size has."""
+    count = container.record_count
     if count > limit.value:
         raise limit.exceeded(container.location, f"it has {count} records, more than {limit.value}")
     if count > FEW_RECORDS:
@@ -258,11 +261,9 @@ def _encode(target: io.BytesIO, parsed: Any, record: Mapping[str, Any]) -> None:
         raise InvalidInput(f"A record cannot be written as Avro: {error}") from error
 
 
-def compress(codec: str, raw: bytes, bounds: FileBounds = DEFAULT_BOUNDS) -> bytes:
-    """The bytes of a block's records, compressed, but no further than a reader with these bounds inflates them; codec
-    is `deflate` or `null`."""
-    if codec != "deflate":
-        return raw
+def compress(raw: bytes, bounds: FileBounds = DEFAULT_BOUNDS) -> bytes:
+    """The bytes of a block's records by the codec that is written, but compressed no further than a reader with these
+    bounds inflates them."""
     # Avro uses raw deflate, without zlib's header and checksum.
     if len(raw) <= _STORED_MAX:
         return struct.pack("<BHH", 1, len(raw), len(raw) ^ 0xFFFF) + raw
@@ -275,10 +276,10 @@ def _deflated(raw: bytes, level: int) -> bytes:
     return compressor.compress(raw) + compressor.flush()
 
 
-def join_blocks(codec: str, blocks: Sequence[AvroBlock], bounds: FileBounds = DEFAULT_BOUNDS) -> AvroBlock:
+def join_blocks(blocks: Sequence[AvroBlock], bounds: FileBounds) -> AvroBlock:
     """Merge blocks that we wrote into one, with their records in the same order."""
-    raw = b"".join(decompress(codec, data, _DEFLATE_MOST * len(data)) for _, data in blocks)
-    return sum(count for count, _ in blocks), compress(codec, raw, bounds)
+    raw = b"".join(_inflate(data, _DEFLATE_MOST * len(data)) for _, data in blocks)
+    return sum(count for count, _ in blocks), compress(raw, bounds)
 
 
 class AvroFileWriter:
@@ -294,16 +295,12 @@ class AvroFileWriter:
         metadata: Mapping[str, str],
         *,
         coding_schema: Any = None,
-        codec: str = "deflate",
         bounds: FileBounds = DEFAULT_BOUNDS,
     ):
-        if codec not in ("deflate", "null"):
-            raise InvalidInput(f"Cannot write Avro with codec {codec}; use deflate or null")
         self._parsed = fastavro.parse_schema(schema if coding_schema is None else coding_schema)
-        self._codec = codec
         self._bounds = bounds
         text = schema if isinstance(schema, bytes) else orjson.dumps(schema)
-        entries = {"avro.schema": text, "avro.codec": codec.encode()}
+        entries = {"avro.schema": text, "avro.codec": _CODEC}
         entries |= {key: value.encode("utf-8") for key, value in metadata.items()}
         header = _MAGIC + _header(entries)
         # Any 16 bytes will do. Derived from the header, so that equal content gives equal files.
@@ -329,17 +326,13 @@ class AvroFileWriter:
             self._block.seek(start)
             self._block.truncate()
             raise
-        self._block_count += 1
-        if self._block.tell() >= BLOCK_BYTES:
-            self._flush()
+        self._added()
 
     def add_encoded(self, record: bytes) -> None:
         """Append a record that is encoded already, by the schema of this file. Raises InvalidInput as `add`."""
         check_record_size(len(record), self._bounds.record_bytes)
         self._block.write(record)
-        self._block_count += 1
-        if self._block.tell() >= BLOCK_BYTES:
-            self._flush()
+        self._added()
 
     def add_block(self, block: AvroBlock) -> None:
         """Append a block of another file with the same schema and codec."""
@@ -357,10 +350,15 @@ class AvroFileWriter:
             )
         return b"".join(self._finished)
 
+    def _added(self) -> None:
+        self._block_count += 1
+        if self._block.tell() >= BLOCK_BYTES:
+            self._flush()
+
     def _flush(self) -> None:
         if not self._block_count:
             return
-        self._put((self._block_count, compress(self._codec, self._block.getvalue(), self._bounds)))
+        self._put((self._block_count, compress(self._block.getvalue(), self._bounds)))
         self._block = io.BytesIO()
         self._block_count = 0
 

@@ -172,7 +172,7 @@ def has_text(
 def _counted(data: bytes, location: str, manifest_file: ManifestFile, bounds: FileBounds) -> avro_file.Container:
     """A manifest's container, checked to have as many entries as the list counted."""
     container = avro_file.decode(data, location, bounds)
-    avro_file.check_count(container, container.record_count, bounds.entries)
+    avro_file.check_count(container, bounds.entries)
     expected = manifest_file.files_count
     if expected is not None and container.record_count < expected:
         raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")

@@ -7,7 +7,7 @@ Records first, then their Avro form. A list is read by field id, not by name: Ja
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -24,7 +24,6 @@ UNASSIGNED = -1
 #: How many encoded list entries are cached, some hundred bytes each. A table's next list is this one plus a few
 #: entries, so a commit rewrites almost only entries of the commit before.
 _ENCODED_MAX: Final = 16_384
-_CODEC: Final = "deflate"
 #: A block with this many records, about BLOCK_BYTES, is not merged with others.
 _BLOCK_RECORDS_MAX: Final = 256
 #: Errors for valid JSON or Avro that is not a manifest list. RecursionError: a schema is nested too deep.
@@ -152,14 +151,14 @@ class EncodedList:
     files: tuple[ManifestFile, ...]
     blocks: tuple[avro_file.AvroBlock, ...]
 
-    def is_suffix_of(self, files: Sequence[ManifestFile]) -> bool:
-        """Whether `files` ends with this list's manifests."""
-        return bool(self.files) and tuple(files[len(files) - len(self.files) :]) == self.files
-
-    @property
-    def has_row_ids(self) -> bool:
-        """Whether every data manifest has a first_row_id, so that no later list assigns one."""
-        return all(each.first_row_id is not None for each in self.files if each.content == ManifestContent.DATA)
+    def is_carried_by(self, format_version: int, files: Sequence[ManifestFile]) -> bool:
+        """Whether a list of `files` ends with this one's manifests, and assigns none of them a first_row_id."""
+        if self.format_version != format_version or not self.files:
+            return False
+        data = (each for each in self.files if each.content == ManifestContent.DATA)
+        if format_version >= 3 and any(each.first_row_id is None for each in data):
+            return False
+        return tuple(files[len(files) - len(self.files) :]) == self.files
 
 
 def encode_list(
@@ -184,7 +183,7 @@ def encode_list(
             f"A manifest list would have {len(files)} manifests, more than {bounds.manifests.value}",
             "call rewrite_manifests() first",
         )
-    if carried is not None and not _can_carry(carried, format_version, files):
+    if carried is not None and not carried.is_carried_by(format_version, files):
         carried = None
     own = files if carried is None else files[: len(files) - len(carried.files)]
     numbered, _ = assign_numbers(
@@ -215,14 +214,6 @@ def encode_list(
     return writer.finish(), EncodedList(format_version, numbered, blocks)
 
 
-def _can_carry(carried: EncodedList, format_version: int, files: Sequence[ManifestFile]) -> bool:
-    return (
-        carried.format_version == format_version
-        and (format_version < 3 or carried.has_row_ids)
-        and carried.is_suffix_of(files)
-    )
-
-
 def _within(bounds: FileBounds, record: bytes, file: ManifestFile) -> bytes:
     """The record of a manifest. Raises InvalidInput for one that is larger than readers allow."""
     try:
@@ -242,7 +233,7 @@ def _blocks(records: Sequence[bytes], bounds: FileBounds) -> tuple[avro_file.Avr
         waiting.append(record)
         size += len(record)
         if size >= avro_file.BLOCK_BYTES or number == len(records):
-            blocks.append((len(waiting), avro_file.compress(_CODEC, b"".join(waiting), bounds)))
+            blocks.append((len(waiting), avro_file.compress(b"".join(waiting), bounds)))
             waiting, size = [], 0
     return tuple(blocks)
 
@@ -261,7 +252,7 @@ def _joined(blocks: Sequence[avro_file.AvroBlock], bounds: FileBounds) -> tuple[
         merged += 1
     if merged < 2:
         return tuple(blocks)
-    return (avro_file.join_blocks(_CODEC, blocks[:merged], bounds), *blocks[merged:])
+    return (avro_file.join_blocks(blocks[:merged], bounds), *blocks[merged:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +293,7 @@ def read_list(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -
     """The manifests of a list, in its order, decoded one by one, so that a caller can stop early. Raises CorruptFile at
     the first damaged record."""
     container = avro_file.decode(data, location, bounds)
-    avro_file.check_count(container, container.record_count, bounds.manifests)
+    avro_file.check_count(container, bounds.manifests)
     try:
         missing, schema = _reading_schema(container.schema_text)
     except _DAMAGED as error:
@@ -355,41 +346,16 @@ def _reading_schema(schema_text: bytes) -> tuple[tuple[int, ...], Any]:
     return (), avro_file.parsed_if_possible(manifest_schemas.relabel(schema, known))
 
 
-_COUNTS = (
-    "added_files_count",
-    "existing_files_count",
-    "deleted_files_count",
-    "added_rows_count",
-    "existing_rows_count",
-    "deleted_rows_count",
-)
+_FIELDS: Final = tuple(each.name for each in fields(ManifestFile))
+_COUNTS: Final = tuple(name for name in _FIELDS if name.endswith("_count"))
+_SUMMARY_FIELDS: Final = tuple(each.name for each in fields(FieldSummary))
 
 
 def _record(file: ManifestFile) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "manifest_path": file.manifest_path,
-        "manifest_length": file.manifest_length,
-        "partition_spec_id": file.partition_spec_id,
-        "content": int(file.content),
-        "sequence_number": file.sequence_number,
-        "min_sequence_number": file.min_sequence_number,
-        "added_snapshot_id": file.added_snapshot_id,
-        "key_metadata": file.key_metadata,
-        "first_row_id": file.first_row_id,
-        "partitions": None,
-    }
-    for name in _COUNTS:
-        record[name] = getattr(file, name)
+    record = {name: getattr(file, name) for name in _FIELDS}
+    record["content"] = int(file.content)
     if file.partitions is not None:
-        record["partitions"] = [
-            {
-                "contains_null": summary.contains_null,
-                "contains_nan": summary.contains_nan,
-                "lower_bound": summary.lower_bound,
-                "upper_bound": summary.upper_bound,
-            }
-            for summary in file.partitions
-        ]
+        record["partitions"] = [{name: getattr(each, name) for name in _SUMMARY_FIELDS} for each in file.partitions]
     return record
 
 
