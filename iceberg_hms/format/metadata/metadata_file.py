@@ -181,8 +181,13 @@ def _inflates_too_far(location: str, bounds: FileBounds, allowed: int) -> Corrup
 def folder(metadata: TableMetadata) -> str:
     """The folder of the table's metadata files, manifest lists and manifests: `write.metadata.path`, else `metadata`
     below the table's location."""
-    path = metadata.properties.get(METADATA_PATH)
-    return strip_trailing_slash(path) if path else f"{metadata.location}/metadata"
+    return folder_of(metadata.properties, metadata.location)
+
+
+def folder_of(properties: Mapping[str, str], location: str) -> str:
+    """As `folder`. location: of the table or view, without slashes at its end."""
+    path = properties.get(METADATA_PATH)
+    return strip_trailing_slash(path) if path else f"{location}/metadata"
 
 
 def new_location(metadata: TableMetadata, previous_location: str | None, uuid: str) -> str:
@@ -190,12 +195,12 @@ def new_location(metadata: TableMetadata, previous_location: str | None, uuid: s
 
     previous_location: the file that it replaces; None for a new table. uuid: makes the name unique.
     """
+    return f"{folder(metadata)}/{new_name(previous_location, uuid, codec_of(metadata.properties))}"
+
+
+def new_name(previous_location: str | None, uuid: str, codec: str) -> str:
+    """As `new_location`, without the folder. codec: by `codec_of`."""
     version = 0 if previous_location is None else version_of(previous_location) + 1
-    return f"{folder(metadata)}/{file_name(version, uuid, codec_of(metadata.properties))}"
-
-
-def file_name(version: int, uuid: str, codec: str) -> str:
-    """The name of a metadata file. codec: by `codec_of`."""
     return f"{version:05d}-{uuid}{_EXTENSIONS[codec]}"
 
 

@@ -83,7 +83,7 @@ class _Draft:
         self.now_ms = now_ms
         self.raw: dict[str, Any] = dict(base.raw) if base is not None else {"format-version": FORMAT_VERSION}
         self.versions = list(base.versions) if base is not None else []
-        self._version_by_id = {each.version_id: each for each in reversed(self.versions)}
+        self.version_by_id = {each.version_id: each for each in reversed(self.versions)}
         self._properties: dict[str, str] | None = None
         self.schemas = list(base.schemas) if base is not None else []
         self.added_versions: set[int] = set()
@@ -94,9 +94,6 @@ class _Draft:
         self._version_by_content = {each.content: each.version_id for each in reversed(self.versions)}
         self._schema_by_content = {each.content: each.schema_id for each in reversed(self.schemas)}
         self._next_version = max((each.version_id + 1 for each in self.versions), default=0)
-
-    def version(self, version_id: int) -> ViewVersion | None:
-        return self._version_by_id.get(version_id)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -128,7 +125,7 @@ class _Draft:
             raise InvalidView(f"Cannot add version {version_id}: its id is too large")
         added = version.with_ids(version_id=version_id, schema_id=version.schema_id)
         self.versions.append(added)
-        self._version_by_id[version_id] = added
+        self.version_by_id[version_id] = added
         self._version_by_content[version.content] = version_id
         self._next_version = version_id + 1
         self.added_versions.add(version_id)
@@ -139,16 +136,17 @@ class _Draft:
             raise InvalidView("Invalid location: null")
         if not self.versions:
             raise InvalidView("Invalid view: no versions were added")
-        current = self.version(self.raw.get("current-version-id", 0))
+        current = self.version_by_id.get(self.raw.get("current-version-id", 0))
         if current is None:
             raise InvalidView("Invalid view: it has no current version")
         properties = self.raw.get("properties") or {}
         log = [*self.raw.get("version-log", ()), *([self.log_entry] if self.log_entry is not None else [])]
-        unchanged = self.base is not None and self._same_lists(log) and self.raw == self.base.raw
-        if unchanged and self.base is not None:
-            return self.base
-        if self.base is not None and properties.get(DROP_DIALECT_ALLOWED, "").lower() != "true":
-            _check_dialects(self.base.current_version, current)
+        if (base := self.base) is not None:
+            before = len(base.versions), len(base.schemas), len(base.version_log)
+            if (len(self.versions), len(self.schemas), len(log)) == before and self.raw == base.raw:
+                return base
+            if properties.get(DROP_DIALECT_ALLOWED, "").lower() != "true":
+                _check_dialects(base.current_version, current)
         kept = _kept_versions(self.versions, current, self.added_versions, _history_size(properties))
         if len(kept) < len(self.versions):
             log = _known_log(log, {each.version_id for each in kept})
@@ -156,15 +154,6 @@ class _Draft:
         self.raw["versions"] = [each.raw for each in kept]
         self.raw["version-log"] = log
         return ViewMetadata.parse(self.raw)
-
-    def _same_lists(self, log: Sequence[Mapping[str, Any]]) -> bool:
-        base = self.base
-        return (
-            base is not None
-            and len(self.versions) == len(base.versions)
-            and len(self.schemas) == len(base.schemas)
-            and len(log) == len(base.version_log)
-        )
 
 
 def _assign_uuid(draft: _Draft, update: Mapping[str, Any]) -> None:
@@ -220,7 +209,7 @@ def _set_current_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:
         raise InvalidView("Cannot set last version id: no current version id has been set")
     if wanted == draft.raw.get("current-version-id"):
         return
-    version = draft.version(wanted)
+    version = draft.version_by_id.get(wanted)
     if version is None:
         raise InvalidView(f"Cannot set current version to unknown version: {wanted}")
     draft.raw["current-version-id"] = wanted

@@ -7,7 +7,6 @@ from typing import Final
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.parsed_size import TextSize
-from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 
 #: Of `write.metadata.compression-codec`; Java's default for views, other than for tables.
@@ -29,13 +28,10 @@ def decode(data: bytes, location: str, bounds: FileBounds) -> ViewMetadata:
 
 def folder(metadata: ViewMetadata) -> str:
     """The folder of the view's metadata files."""
-    path = metadata.properties.get(metadata_file.METADATA_PATH)
-    return strip_trailing_slash(path) if path else f"{metadata.folder}/metadata"
+    return metadata_file.folder_of(metadata.properties, metadata.folder)
 
 
 def new_location(metadata: ViewMetadata, previous_location: str | None, uuid: str) -> str:
-    """A name for the next metadata file. previous_location: the file that it replaces; None for a new view. uuid:
-    makes the name unique."""
-    version = 0 if previous_location is None else metadata_file.version_of(previous_location) + 1
+    """As `metadata_file.new_location`."""
     codec = metadata_file.codec_of(metadata.properties, _DEFAULT_CODEC)
-    return f"{folder(metadata)}/{metadata_file.file_name(version, uuid, codec)}"
+    return f"{folder(metadata)}/{metadata_file.new_name(previous_location, uuid, codec)}"

@@ -57,13 +57,12 @@ class Append(SnapshotOperation):
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
         self._duplicates.refuse(self._new.branch, state.manifests, manifests)
         own = self._added.manifests(state.metadata, manifests)
-        merged = self._merge.apply(state.metadata, own, state.manifests, manifests)
-        return SnapshotContent(
+        return self._merge.apply(
+            state.metadata,
+            own,
+            state.manifests,
+            manifests,
             operation=summaries.APPEND,
-            manifests=merged.manifests,
             metrics=summaries.file_metrics(self._added.files),
-            kept=merged.kept,
-            replaced=merged.replaced,
-            written=merged.written,
             updates=self._added.name_mapping_update(state.metadata),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
@@ -48,16 +49,10 @@ def merged_content(
     new = set(filtered.written)
     rewritten = [each for each in filtered.manifests if each.manifest_path in new]
     kept = [each for each in filtered.manifests if each.manifest_path not in new]
-    merged = merge.apply(base, (*own, *rewritten), kept, manifests)
-    return SnapshotContent(
-        operation=operation,
-        manifests=merged.manifests,
-        metrics=metrics,
-        kept=merged.kept,
-        replaced=filtered.replaced + merged.replaced,
-        written=merged.written,
-        updates=updates,
+    content = merge.apply(
+        base, (*own, *rewritten), kept, manifests, operation=operation, metrics=metrics, updates=updates
     )
+    return replace(content, replaced=filtered.replaced + content.replaced)
 
 
 class FileChanges(SnapshotOperation):

@@ -9,11 +9,12 @@ again when ten of its size are there. So each entry is written a few times, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.change import Manifests, Update
+from iceberg_hms.changes.operations.snapshot_operation import SnapshotContent
 from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -31,17 +32,6 @@ _FANOUT: Final = 10
 _ENTRY_BYTES: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class MergedManifests:
-    """manifests: of the new list. kept: how many of them are the parent's. replaced: how many of the parent's were
-    merged. written: the locations of those that are new."""
-
-    manifests: Sequence[ManifestFile]
-    kept: int
-    replaced: int
-    written: Sequence[str]
-
-
 class ManifestMerge:
     """Merges for one snapshot. snapshot_id: the new one's."""
 
@@ -51,20 +41,34 @@ class ManifestMerge:
         self._merged: dict[tuple[int, tuple[ManifestFile, ...]], tuple[ManifestFile, ...]] = {}
 
     def apply(
-        self, base: TableMetadata, own: Sequence[ManifestFile], kept: Sequence[ManifestFile], manifests: Manifests
-    ) -> MergedManifests:
-        """The list of a snapshot's own manifests and those that it keeps of its parent.
-
-        Raises StorageError, CorruptFile or MissingFile if a manifest cannot be read or written."""
+        self,
+        base: TableMetadata,
+        own: Sequence[ManifestFile],
+        kept: Sequence[ManifestFile],
+        manifests: Manifests,
+        *,
+        operation: str,
+        metrics: Mapping[str, str],
+        updates: Sequence[Update] = (),
+    ) -> SnapshotContent:
+        """A snapshot of its own manifests, and of those that it keeps of its parent. operation, metrics, updates: see
+        `SnapshotContent`. Raises StorageError, CorruptFile or MissingFile if a manifest cannot be read or written."""
         chosen = to_merge(base, own, kept)
-        if not chosen:
-            written = [each.manifest_path for each in own]
-            return MergedManifests((*own, *kept), len(kept), 0, written)
-        gone = {each.manifest_path for group in chosen for each in group}
-        new = [merged for group in chosen for merged in self._merge(base, group, manifests)]
-        new += [each for each in own if each.manifest_path not in gone]
-        rest = [each for each in kept if each.manifest_path not in gone]
-        return MergedManifests((*new, *rest), len(rest), len(kept) - len(rest), [each.manifest_path for each in new])
+        new, rest = own, kept
+        if chosen:
+            gone = {each.manifest_path for group in chosen for each in group}
+            merged = [each for group in chosen for each in self._merge(base, group, manifests)]
+            new = [*merged, *(each for each in own if each.manifest_path not in gone)]
+            rest = [each for each in kept if each.manifest_path not in gone]
+        return SnapshotContent(
+            operation=operation,
+            manifests=(*new, *rest),
+            metrics=metrics,
+            kept=len(rest),
+            replaced=len(kept) - len(rest),
+            written=[each.manifest_path for each in new],
+            updates=updates,
+        )
 
     def _merge(
         self, base: TableMetadata, group: tuple[ManifestFile, ...], manifests: Manifests

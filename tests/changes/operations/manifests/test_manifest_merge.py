@@ -134,10 +134,10 @@ def test_a_replay_reuses_a_merge_of_the_same_manifests_and_no_other() -> None:
     listed = manifests.list(base.current_snapshot)  # type: ignore[arg-type]
     entry = ManifestEntry(EntryStatus.ADDED, data_file("mine"), snapshot_id=200)
     mine = manifests.write(base, base.schema, base.spec, 200, [entry])
-    first = merge.apply(base, mine, listed, manifests)
+    first = merge.apply(base, mine, listed, manifests, operation="append", metrics={})
     count = len(store.manifests)
-    assert merge.apply(base, mine, listed, manifests).manifests == first.manifests
+    assert merge.apply(base, mine, listed, manifests, operation="append", metrics={}).manifests == first.manifests
     assert len(store.manifests) == count
     renumbered = [replace(each, sequence_number=each.sequence_number + 1) for each in listed]
-    assert merge.apply(base, mine, renumbered, manifests).manifests != first.manifests
+    assert merge.apply(base, mine, renumbered, manifests, operation="append", metrics={}).manifests != first.manifests
     assert len(store.manifests) == count + 1
