@@ -53,9 +53,10 @@ class Lineage:
         self._older: set[int | None] = set() if client_base is None else {client_base.parent_id}
         #: Parents of examined snapshots that are in no metadata read so far -> the ids of their children.
         self._missing: dict[int, set[int]] = {}
-        self._is_another_table = client_base is not None and _is_another(client_base, base)
+        #: Whether the name now belongs to another table than the client's, which may have been renamed.
+        self.is_another_table = client_base is not None and _is_another(client_base, base)
         self._client_base = client_base
-        if client_base is not None and not self._is_another_table:
+        if client_base is not None and not self.is_another_table:
             self._committed = not self._id_texts.isdisjoint(base.snapshot_rows.descent.picked)
             for row in self._not_older(client_base, base):
                 self._examine(row)
@@ -64,12 +65,7 @@ class Lineage:
     def presence(self) -> Presence:
         if self._committed:
             return Presence.COMMITTED
-        return Presence.UNKNOWN if self._missing or self._is_another_table else Presence.ABSENT
-
-    @property
-    def is_another_table(self) -> bool:
-        """Whether the name now belongs to another table than the client's, which may have been renamed."""
-        return self._is_another_table
+        return Presence.UNKNOWN if self._missing or self.is_another_table else Presence.ABSENT
 
     def look_into(self, older: TableMetadata) -> None:
         """Look for missing parents in an older metadata file of the table, in any order of files."""

@@ -138,19 +138,15 @@ def check_count(requirements: object, updates: object, most: int | None) -> None
 def _too_large(requirements: Sequence[Requirement], updates: Sequence[Update], most: int | None) -> InvalidInput | None:
     try:
         check_count(requirements, updates, most)
-        _check_layouts(updates)
     except InvalidInput as error:
         return error.with_traceback(None)
-    return None
-
-
-def _check_layouts(updates: Sequence[Update]) -> None:
     count = len([update for update in updates if update["action"] in _LAYOUT_ACTIONS])
-    if count > MAX_LAYOUTS:
-        raise InvalidInput(
-            f"a commit that adds {count} schemas, partition specs and sort orders is too large",
-            next_step=f"add at most {MAX_LAYOUTS} at once",
-        )
+    if count <= MAX_LAYOUTS:
+        return None
+    return InvalidInput(
+        f"a commit that adds {count} schemas, partition specs and sort orders is too large",
+        next_step=f"add at most {MAX_LAYOUTS} at once",
+    )
 
 
 def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> ClientBase | None:

@@ -470,29 +470,19 @@ def _zstandard(block: bytes, limit: int) -> bytes:
     import pyarrow  # only rare codecs need it
 
     with pyarrow.CompressedInputStream(pyarrow.BufferReader(block), "zstd") as stream:
-        raw = bytes(stream.read(limit + 1))
-    if len(raw) > limit:
-        raise _TooLargeError
-    return raw
-
-
-def _null(block: bytes, limit: int) -> bytes:
-    if len(block) > limit:
-        raise _TooLargeError
-    return bytes(block)
+        return bytes(stream.read(limit + 1))
 
 
 def _bounded(decompressor: Any, block: bytes, limit: int) -> bytes:
     raw = bytes(decompressor.decompress(block, limit + 1))
-    if len(raw) > limit:
-        raise _TooLargeError
-    if not decompressor.eof:
+    if len(raw) <= limit and not decompressor.eof:
         raise ValueError("the compressed stream is not complete")
     return raw
 
 
+#: They give one byte more than the limit, if there are more.
 _CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
-    "null": _null,
+    "null": lambda block, _: bytes(block),
     "deflate": _inflate,
     "snappy": _snappy,
     "zstandard": _zstandard,
@@ -505,4 +495,7 @@ def decompress(codec: str, block: bytes, limit: int) -> bytes:
     """The bytes of a block's records. Raises _TooLargeError for more than `limit`, and _DECODE_ERRORS."""
     if codec not in _CODECS:
         raise ValueError(f"unknown codec {codec!r}")
-    return _CODECS[codec](block, limit)
+    raw = _CODECS[codec](block, limit)
+    if len(raw) > limit:
+        raise _TooLargeError
+    return raw

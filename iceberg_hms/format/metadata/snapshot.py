@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
@@ -96,35 +96,6 @@ class Snapshot:
     def key_id(self) -> str | None:
         """v3: the encryption key of the manifest list."""
         return self.raw.get("key-id")
-
-
-class Snapshots(Sequence[Snapshot]):
-    """A sequence of snapshots, each made on access."""
-
-    __slots__ = ("_raws",)
-
-    def __init__(self, raws: Sequence[Mapping[str, Any]]) -> None:
-        self._raws = raws
-
-    def __len__(self) -> int:
-        return len(self._raws)
-
-    def __iter__(self) -> Iterator[Snapshot]:
-        return map(Snapshot, self._raws)
-
-    @overload
-    def __getitem__(self, index: int) -> Snapshot: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Snapshot, ...]: ...
-    def __getitem__(self, index: int | slice) -> Snapshot | tuple[Snapshot, ...]:
-        if isinstance(index, slice):
-            return tuple(map(Snapshot, self._raws[index]))
-        return Snapshot(self._raws[index])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from iceberg_hms.format.metadata.check import check_default_id, check_fields, ch
 from iceberg_hms.format.metadata.gzip_parts import join_text
 from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.format.metadata.rows import RowBlock, Rows, SnapshotIndex
-from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
 from iceberg_hms.format.metadata.table_properties import PREVIOUS_VERSIONS_MAX
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED, SortOrder
 from iceberg_hms.memory_budget import HeldMemory
 
-#: Java's `write.metadata.previous-versions-max`, and its default.
 #: The fields that grow with every commit.
 LONG_LISTS: Final = ("snapshots", "snapshot-log")
 _WHAT = "table metadata"
@@ -216,8 +215,8 @@ class TableMetadata:
 
     @property
     def snapshots(self) -> Sequence[Snapshot]:
-        """All snapshots, in the file's order."""
-        return Snapshots(self.snapshot_rows)
+        """All snapshots, in the file's order; made on each access."""
+        return tuple(map(Snapshot, self.snapshot_rows))
 
     @cached_property
     def snapshot_rows(self) -> Rows:
@@ -301,7 +300,7 @@ class TableMetadata:
         location: of the predecessor. timestamp_ms: the predecessor's last-updated-ms.
         """
         log = [*self.metadata_log, {"timestamp-ms": timestamp_ms, "metadata-file": location}]
-        return self.replace(**{"metadata-log": log[-self._previous_versions_max() :]})
+        return self.replace(metadata_log=log[-max(1, PREVIOUS_VERSIONS_MAX.of(self.properties)) :])
 
     def replace(self, **fields: Any) -> TableMetadata:
         """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`. Underscores stand
@@ -339,9 +338,6 @@ class TableMetadata:
     @cached_property
     def sort_orders_by_id(self) -> dict[int, SortOrder]:
         return {order.order_id: order for order in self.sort_orders}
-
-    def _previous_versions_max(self) -> int:
-        return max(1, PREVIOUS_VERSIONS_MAX.of(self.properties))
 
 
 #: Cached attribute -> the JSON fields that it is computed from.

@@ -39,7 +39,7 @@ APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], object
     "set-statistics": table.set_statistics,
     "remove-statistics": table.remove_statistics,
     "set-partition-statistics": table.set_partition_statistics,
-    "remove-partition-statistics": table.remove_partition_statistics,
+    "remove-partition-statistics": table.remove_statistics,
     "remove-encryption-key": table.remove_encryption_key,
 }
 

@@ -281,10 +281,10 @@ class _ListKind:
 
     key: str
     id_of: Callable[[Any], int]
-    content_of: Callable[[Any], str] = repr
     parse: Callable[[Any], Any] = lambda raw: raw
-    raw_of: Callable[[Any], Any] = lambda entry: entry.raw
     attribute: str | None = None
+    content_of: Callable[[Any], str] = lambda entry: entry.content
+    raw_of: Callable[[Any], Any] = lambda entry: entry.raw
 
     def parsed(self, draft: MetadataDraft) -> Sequence[Any]:
         """The entries of a draft that has changed none of them yet."""
@@ -296,27 +296,15 @@ class _ListKind:
 
 
 def _file_list(key: str) -> _ListKind:
-    return _ListKind(key, lambda file: int(file["snapshot-id"]), raw_of=lambda file: file)
+    return _ListKind(key, lambda file: int(file["snapshot-id"]), content_of=repr, raw_of=lambda file: file)
 
 
 _LISTS: Final[Mapping[str, _ListKind]] = {
     kind.key: kind
     for kind in (
-        _ListKind("schemas", lambda each: each.schema_id, lambda each: each.content, Schema.parse, attribute="schemas"),
-        _ListKind(
-            "partition-specs",
-            lambda each: each.spec_id,
-            lambda each: each.content,
-            PartitionSpec.parse,
-            attribute="specs",
-        ),
-        _ListKind(
-            "sort-orders",
-            lambda each: each.order_id,
-            lambda each: each.content,
-            SortOrder.parse,
-            attribute="sort_orders",
-        ),
+        _ListKind("schemas", lambda each: each.schema_id, Schema.parse, "schemas"),
+        _ListKind("partition-specs", lambda each: each.spec_id, PartitionSpec.parse, "specs"),
+        _ListKind("sort-orders", lambda each: each.order_id, SortOrder.parse, "sort_orders"),
         _file_list("statistics"),
         _file_list("partition-statistics"),
     )

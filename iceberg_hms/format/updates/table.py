@@ -96,11 +96,6 @@ def set_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     _set_statistics_file(draft, "statistics", file, what)
 
 
-def remove_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-statistics` of one snapshot, if there are any."""
-    _remove_statistics_files(draft, "statistics", update["snapshot-id"])
-
-
 def set_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-partition-statistics`: replaces the snapshot's older partition statistics."""
     what = "set-partition-statistics: partition-statistics"
@@ -108,9 +103,10 @@ def set_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) ->
     _set_statistics_file(draft, "partition-statistics", file, what)
 
 
-def remove_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-partition-statistics` of one snapshot, if there are any."""
-    _remove_statistics_files(draft, "partition-statistics", update["snapshot-id"])
+def remove_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-statistics` and `remove-partition-statistics` of one snapshot, if there are any."""
+    files = draft.entries(update["action"].removeprefix("remove-"))
+    draft.changed = bool(files.remove(update["snapshot-id"])) or draft.changed
 
 
 def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -176,8 +172,3 @@ def _set_statistics_file(draft: MetadataDraft, key: str, file: Mapping[str, Any]
     files.remove(snapshot_id)
     files.add(file)
     draft.changed = True
-
-
-def _remove_statistics_files(draft: MetadataDraft, key: str, snapshot_id: int) -> None:
-    if draft.entries(key).remove(snapshot_id):
-        draft.changed = True

@@ -237,7 +237,7 @@ def _set_statistics(parameters: dict[str, str], metadata: TableMetadata, value_m
 
 
 def _set_snapshot(parameters: dict[str, str], metadata: TableMetadata, max_size: int) -> None:
-    parameters["snapshot-count"] = str(len(metadata.snapshots))
+    parameters["snapshot-count"] = str(len(metadata.snapshot_rows))
     snapshot = metadata.current_snapshot
     if snapshot is None or max_size == 0:
         for key in ("current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.metadata.snapshot import Ref, Snapshot, Snapshots
+from iceberg_hms.format.metadata.snapshot import Ref, Snapshot
 
 LONE = {"snapshot-id": 1, "timestamp-ms": 2}
 
@@ -106,15 +106,3 @@ def test_a_ref_has_the_values_of_its_json() -> None:
 def test_json_that_is_not_a_ref_is_refused(raw: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         Ref.parse(raw, "r")
-
-
-def test_snapshots_are_made_on_access() -> None:
-    raws = [{"snapshot-id": number} for number in range(4)]
-    many = Snapshots(raws)
-    assert (len(many), [each.snapshot_id for each in many], many[-1].snapshot_id) == (4, [0, 1, 2, 3], 3)
-    assert many[1:3] == (Snapshot(raws[1]), Snapshot(raws[2]))
-    assert many == tuple(map(Snapshot, raws))
-    assert many != Snapshots(raws[:3])
-    assert not Snapshots([])
-    with pytest.raises(IndexError):
-        many[4]
