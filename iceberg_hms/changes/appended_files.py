@@ -39,9 +39,7 @@ class AppendedFiles:
 
     def delta(self, base: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> ManifestDelta | None:
         """The append as new manifests with its files; it replaces none. None: the client's manifests are not certain
-        to add files alone, are too many or too large, or hold something that the server cannot write.
-
-        Raises StorageError, CorruptFile or MissingFile if a manifest cannot be read or written."""
+        to add files alone, are too many or too large, or hold something that the server cannot write."""
         if self._written is None:
             self._written = _write(base, snapshot, _read(snapshot, manifests), manifests)
         return ManifestDelta(tuple(self._written)) if self._written else None

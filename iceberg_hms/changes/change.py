@@ -131,7 +131,8 @@ class StagedChange:
 class Manifests(Protocol):
     """Manifest lists and manifests, as records. Drivers: storage/manifests.py; an in-memory fake for tests.
 
-    Read calls raise MissingFile, CorruptFile or StorageError; so do writes, except MissingFile.
+    Read calls raise MissingFile, CorruptFile or StorageError; so do writes, except MissingFile. Whatever takes this
+    port raises the same, and does not say it again.
     One instance serves one group of changes of one table: `flush` writes the lists that it staged.
     """
 

@@ -130,7 +130,7 @@ class RebasableCommit:
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """The client's updates if `ref_requirement` holds, else the snapshot rebased. Raises RequirementFailed if the
         commits in between do not allow that; CommitStateUnknown if the snapshot was on the branch before and has
-        expired; StorageError, CorruptFile or MissingFile if a list or a manifest cannot be read or written."""
+        expired."""
         failure = self._ref_failure(base)
         if failure is None or base is None:
             return self.commit.stage(base, manifests)

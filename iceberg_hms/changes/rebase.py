@@ -73,8 +73,7 @@ def rebase(
     appended_files: the same for all replays of the commit.
     is_new: it is proved that the snapshot was not committed before (`lineage`), so that the head cannot have its files.
 
-    Raises StorageError, CorruptFile or MissingFile if a list or a manifest cannot be read or written;
-    CommitStateUnknown if the snapshot was on the branch before and has expired."""
+    Raises CommitStateUnknown if the snapshot was on the branch before and has expired."""
     after = () if head is None else manifests.list(head)
     if not is_new:
         return _may_have_expired(base, snapshot, after, manifests)

@@ -31,7 +31,7 @@ def check_added(table: TableMetadata, added: Iterable[Mapping[str, Any]], manife
 
     table: with the snapshots. added: their JSON. If an append's list begins with its own manifests, only these are
     read. Raises RequirementFailed for a spec that the table lacks; InvalidInput for a manifest list that does not
-    exist; StorageError, CorruptFile if one cannot be read."""
+    exist."""
     for raw in added:
         stop_if_caller_left()
         snapshot = Snapshot(raw)
@@ -59,8 +59,7 @@ def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Man
 
     known: the specs of snapshots, read on earlier bases; this call adds to it. The client has read all those snapshots
     too (Java: ExpireSnapshots.cleanExpiredMetadata), so the check costs no more than it cost the client; it finds
-    snapshots that were committed since. Raises RequirementFailed if a snapshot references such a spec; StorageError,
-    CorruptFile or MissingFile if a manifest list cannot be read."""
+    snapshots that were committed since. Raises RequirementFailed if a snapshot references such a spec."""
     removed_specs = _ids(updates, "remove-partition-specs", "spec-ids") & base.specs_by_id.keys()
     if not removed_specs:
         return
@@ -81,7 +80,7 @@ def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Man
 
 
 def used(snapshots: Sequence[Snapshot], manifests: Manifests, known: KnownSpecs) -> set[int]:
-    """The specs that snapshots reference. known: as for `check_removed`, whose errors of reading it raises."""
+    """The specs that snapshots reference. known: as for `check_removed`."""
     ids = {each.snapshot_id for each in snapshots}
     found: set[int] = set()
     for each in snapshots:
@@ -95,7 +94,7 @@ def has_files_sorted_as(order_id: int, added: Iterable[Mapping[str, Any]], manif
     a manifest does not exist.
 
     added: the snapshots' JSON. Reads the manifests that they added, which is rare enough: only where a commit's sort
-    order gets another id than its client sent. Raises StorageError, CorruptFile if one cannot be read."""
+    order gets another id than its client sent."""
     try:
         for raw in added:
             stop_if_caller_left()

@@ -29,9 +29,8 @@ from iceberg_hms.work import stop_if_caller_left
 def renumber(base: TableMetadata, sent: Sequence[Update], manifests: Manifests) -> StagedChange:
     """The updates with the snapshots that they add numbered after `base`; unchanged if no number is stale.
 
-    Raises StorageError, CorruptFile or MissingFile if a manifest list cannot be read; InvalidInput for a list that
-    cannot be numbered; RequirementFailed if a parent was recommitted since the client read it, or if a snapshot's own
-    manifests may have files with explicit numbers of the same commit."""
+    Raises InvalidInput for a list that cannot be numbered; RequirementFailed if a parent was recommitted since the
+    client read it, or if a snapshot's own manifests may have files with explicit numbers of the same commit."""
     if base.format_version == 1 or any(update["action"] == "upgrade-format-version" for update in sent):
         return StagedChange(tuple(sent))
     renumbering = _Renumbering(base, manifests)

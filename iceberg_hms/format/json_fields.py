@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeGuard
 
+import orjson
+
 from iceberg_hms.errors import InvalidInput
 
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
@@ -24,6 +26,16 @@ def require_object(value: Any, what: str) -> Mapping[str, Any]:
     if not is_object(value):
         _refuse(what, "a JSON object", value)
     return value
+
+
+def load_object(data: bytes | str | Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """The JSON object of a text; one that is parsed already stays. Raises InvalidInput that names `what`."""
+    if isinstance(data, Mapping):
+        return data
+    try:
+        return require_object(orjson.loads(data), what)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"{what} is not JSON: {error}") from error
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:

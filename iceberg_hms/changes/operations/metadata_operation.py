@@ -23,6 +23,7 @@ class MetadataOperation:
     seen: the state of the table that the caller saw. start: that state before the first step of the caller's
     transaction; None if the operation is no step, or the first one. caller: the authenticated caller, for logs and
     locks. location: of the table, if the operation sets it. paths: as `ChangeIdentity` has them.
+    update: of an operation that is the same on every base; others say their `updates`.
     """
 
     #: `RequirementFailed.name` if the operation is valid on the state that the caller saw, and not on the current one.
@@ -36,10 +37,12 @@ class MetadataOperation:
         caller: str = "",
         location: str | None = None,
         paths: tuple[str, ...] = (),
+        update: Update | None = None,
     ) -> None:
         self._seen = seen
         self._start = seen if start is None else start
         self._identity = ChangeIdentity(caller=caller, location=location, paths=paths)
+        self._update = update
 
     @property
     def identity(self) -> ChangeIdentity:
@@ -74,9 +77,9 @@ class MetadataOperation:
     def check_seen(self, base: TableMetadata) -> None:
         """Raises RequirementFailed if what the operation uses is no longer what its caller saw."""
 
-    def updates(self, base: TableMetadata) -> Sequence[Update]:
+    def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - for those that depend on it
         """The updates for this base. Raises InvalidInput if they cannot be made."""
-        raise NotImplementedError
+        return [] if self._update is None else [self._update]
 
     def _try(self, base: TableMetadata) -> None:
         apply(base, self.updates(base), now_ms=base.last_updated_ms)

@@ -20,8 +20,7 @@ class ChangeProperties(MetadataOperation):
 
     On a table that moved, a property of a column's metrics is refused if the column is gone.
 
-    seen: the state of the table that the caller saw. changed: name -> value, both text. removed: names; missing ones
-    are ignored. caller: the authenticated caller.
+    changed: name -> value, both text. removed: names; missing ones are ignored.
     Raises InvalidInput for a name that is reserved (Java: TableProperties.RESERVED_PROPERTIES) or both set and removed,
     for a value that is no text or that the property cannot have.
     """
@@ -56,8 +55,7 @@ class SetLocation(MetadataOperation):
     """Moves the folder for new files; existing files stay where they are, and stay the table's. As in Java, the
     last writer decides.
 
-    seen: the state of the table that the caller saw. location: absolute. caller: the authenticated caller.
-    Raises InvalidInput for a location that is empty, relative or malformed.
+    location: absolute. Raises InvalidInput for a location that is empty, relative or malformed.
     """
 
     name: ClassVar[str] = "set-location"
@@ -65,20 +63,16 @@ class SetLocation(MetadataOperation):
     def __init__(self, seen: TableMetadata, location: str, *, caller: str = "") -> None:
         if not isinstance(location, str) or not (location.startswith("/") or ":/" in location):
             raise InvalidInput(f"A location is an absolute path or URI, found {location!r}")
-        super().__init__(seen, caller=caller, location=location)
-        self._location = location
+        update = {"action": "set-location", "location": location}
+        super().__init__(seen, caller=caller, location=location, update=update)
         self.validate()
-
-    def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - the same on every base
-        return [{"action": "set-location", "location": self._location}]
 
 
 class UpgradeFormatVersion(MetadataOperation):
     """From 1 to 2 to 3, never back (spec: Appendix E). Version 2 writes ids out everywhere, version 3 starts row
     lineage: rows get ids from the next commit on. Readers that do not know the version can no longer read the table.
 
-    seen: the state of the table that the caller saw. version: the new one; the current one changes nothing. caller: the
-    authenticated caller.
+    version: the new one; the current one changes nothing.
     Raises InvalidInput for a lower version, UnsupportedFormat for version 4 and later.
     """
 
@@ -87,12 +81,8 @@ class UpgradeFormatVersion(MetadataOperation):
     def __init__(self, seen: TableMetadata, version: int, *, caller: str = "") -> None:
         if isinstance(version, bool) or not isinstance(version, int):
             raise InvalidInput(f"A format version is a number, found {version!r}")
-        super().__init__(seen, caller=caller)
-        self._version = version
+        super().__init__(seen, caller=caller, update={"action": "upgrade-format-version", "format-version": version})
         self.validate()
-
-    def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - the same on every base
-        return [{"action": "upgrade-format-version", "format-version": self._version}]
 
 
 def _check_names(changed: Mapping[str, str], removed: Sequence[str]) -> None:

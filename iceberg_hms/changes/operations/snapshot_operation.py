@@ -96,7 +96,6 @@ class BranchState:
 
     @classmethod
     def read(cls, base: TableMetadata, branch: str, manifests: Manifests) -> BranchState:
-        """Raises MissingFile, CorruptFile or StorageError if the parent's manifest list cannot be read."""
         ref = base.ref(branch)
         parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
         return cls(base, ref, parent, () if parent is None else tuple(manifests.list(parent)))
@@ -175,9 +174,8 @@ class SnapshotOperation(ABC):
         return False
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
-        """The updates that add the snapshot to this base, with its manifest list staged. Raises what the operation
-        assumes about the files of the branch (RequirementFailed); StorageError, CorruptFile or MissingFile if a
-        manifest or a list cannot be read."""
+        """The updates that add the snapshot to this base, with its manifest list staged. Raises RequirementFailed for
+        what the operation assumes about the files of the branch."""
         base = requirements.existing_table(base)
         state = BranchState.read(base, self._new.branch, manifests)
         content = self._content(state, manifests)

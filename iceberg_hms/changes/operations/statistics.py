@@ -21,40 +21,34 @@ class SetStatistics(MetadataOperation):
 
     It assumes that the table has the snapshot: Java would keep the entry of one that was expired, which nobody removes.
 
-    seen: the state of the table that the caller saw. kind: of the file. file: the specification's JSON object, with
-    `snapshot-id`, `statistics-path`, `file-size-in-bytes`; the file exists. caller: the authenticated caller.
+    kind: of the file. file: the specification's JSON object, with `snapshot-id`, `statistics-path`,
+    `file-size-in-bytes`; the file exists.
     Raises InvalidInput for an incomplete object, and for a snapshot that the table does not have.
     """
 
     name: ClassVar[str] = "set-statistics"
 
     def __init__(self, seen: TableMetadata, kind: Kind, file: Mapping[str, Any], *, caller: str = "") -> None:
-        super().__init__(seen, caller=caller)
-        self._update: Update = {"action": f"set-{kind}", kind: dict(read.require_object(file, kind))}
+        [update] = rest.parse([{"action": f"set-{kind}", kind: dict(read.require_object(file, kind))}])
+        super().__init__(seen, caller=caller, update=update)
         self._snapshot_id = read.require_long(file, "snapshot-id", kind)
-        rest.parse([self._update])
         self.validate()
 
     def updates(self, base: TableMetadata) -> Sequence[Update]:
         if base.snapshot_by_id(self._snapshot_id) is None:
             raise InvalidInput(f"the table has no snapshot {self._snapshot_id}, which the statistics are of")
-        return [self._update]
+        return super().updates(base)
 
 
 class RemoveStatistics(MetadataOperation):
     """Removes the entry of a snapshot's statistics file; the file itself stays. No entry is no error, as in Java.
 
-    seen: the state of the table that the caller saw. kind: of the file. caller: the authenticated caller.
-    Raises InvalidInput for a snapshot id that is no number.
+    kind: of the file. Raises InvalidInput for a snapshot id that is no number.
     """
 
     name: ClassVar[str] = "remove-statistics"
 
     def __init__(self, seen: TableMetadata, kind: Kind, snapshot_id: int, *, caller: str = "") -> None:
-        super().__init__(seen, caller=caller)
-        self._update: Update = {"action": f"remove-{kind}", "snapshot-id": snapshot_id}
-        rest.parse([self._update])
+        [update] = rest.parse([{"action": f"remove-{kind}", "snapshot-id": snapshot_id}])
+        super().__init__(seen, caller=caller, update=update)
         self.validate()
-
-    def updates(self, base: TableMetadata) -> Sequence[Update]:  # noqa: ARG002 - the same on every base
-        return [self._update]

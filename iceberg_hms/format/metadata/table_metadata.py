@@ -58,14 +58,8 @@ class TableMetadata:
         Checks everything except snapshots, refs and logs, which `verify` checks. Raises InvalidInput that names the
         field, UnsupportedFormat for format version 4 and later and for encrypted tables.
         """
-        if isinstance(data, Mapping):
-            raw: Any = data
-        else:
-            try:
-                raw = orjson.loads(data)
-            except orjson.JSONDecodeError as error:
-                raise InvalidInput(f"{_WHAT} is not JSON: {error}") from error
-        check_fields(read.require_object(raw, _WHAT))
+        raw = read.load_object(data, _WHAT)
+        check_fields(raw)
         metadata = cls(raw)
         check_default_id("current-schema-id", metadata.current_schema_id, metadata.schemas_by_id)
         check_default_id("default-spec-id", metadata.default_spec_id, metadata.specs_by_id)

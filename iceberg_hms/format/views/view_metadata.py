@@ -120,13 +120,7 @@ class ViewMetadata:
     def parse(cls, data: bytes | str | Mapping[str, Any]) -> ViewMetadata:
         """Metadata of JSON text, or of a parsed JSON object, fully checked. Raises InvalidInput that names the field,
         UnsupportedFormat for format version 2 and later."""
-        raw: Any = data
-        if not isinstance(data, Mapping):
-            try:
-                raw = orjson.loads(data)
-            except orjson.JSONDecodeError as error:
-                raise InvalidInput(f"{_WHAT} is not JSON: {error}") from error
-        raw = read.require_object(raw, _WHAT)
+        raw = read.load_object(data, _WHAT)
         # Before the version: this may be a table's metadata.
         read.require_str(raw, "view-uuid", _WHAT)
         check_format_version(read.require_int(raw, "format-version", _WHAT))

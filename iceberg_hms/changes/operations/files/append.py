@@ -28,14 +28,13 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 class Append(SnapshotOperation):
-    """Adds data files to a branch. One instance serves one commit: a failure deletes its manifests, so make a new one.
+    """Adds data files to a branch.
 
-    new: what the snapshot has from its caller. added: the files to add; no files make an empty snapshot.
+    added: the files to add; no files make an empty snapshot.
     check_duplicates: whether to refuse files that are live in the branch, in any partition and under any spelling of
     their location (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
-    Raises InvalidInput for summary properties whose values are computed, and for files that carry row ids, since their
-    rows are new.
+    Raises InvalidInput for files that carry row ids, since their rows are new.
     """
 
     _creates_branch: ClassVar[bool] = True

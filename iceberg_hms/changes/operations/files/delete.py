@@ -16,7 +16,7 @@ from iceberg_hms.format.locations import file_key
 class DeleteFiles(FileChanges):
     """Removes data files from a branch, whatever else was committed meanwhile.
 
-    new: what the snapshot has from its caller. paths: of the files, under any spelling.
+    paths: of the files, under any spelling.
     A file that the branch does not have is refused, on whatever the table has become: RequirementFailed names it, and
     the snapshot that removed it since the start. (Java ignores it unless asked.) Raises InvalidInput for no files.
     """
@@ -34,8 +34,6 @@ class DeleteRows(FileChanges):
     The filter is judged on whatever the table has become, so nothing that others commit conflicts: what they added and
     matches is removed too. Raises RequirementFailed for a file of which only some rows may match; it names the file. If
     nothing matches, the snapshot removes nothing.
-
-    new: what the snapshot has from its caller. where: the filter.
     """
 
     def __init__(self, new: NewSnapshot, where: Where) -> None:

@@ -56,11 +56,11 @@ def merged_content(
 
 
 class FileChanges(SnapshotOperation):
-    """Base of these operations. One instance serves one commit.
+    """Base of these operations.
 
-    new: what the snapshot has from its caller. operation: the snapshot's (spec: snapshots). filter_: what it removes.
-    where: the rows whose files it removes besides; None: none. added, added_deletes: the files that it adds.
-    paths: the data files that it names, in the caller's spelling.
+    operation: the snapshot's (spec: snapshots). filter_: what it removes. where: the rows whose files it removes
+    besides; None: none. added, added_deletes: the files that it adds. paths: the data files that it names, in the
+    caller's spelling.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 class Overwrite(FileChanges):
     """Removes the data files whose rows all match a filter, and adds new files.
 
-    new: what the snapshot has from its caller. added: the new files; none makes a delete that checks for conflicts.
+    added: the new files; none makes a delete that checks for conflicts.
     where: the filter; None: all rows. isolation: "serializable": refuse if others added files since the start in which
     rows may match, or removed such files or rows. "snapshot": only the latter.
 
@@ -65,8 +65,8 @@ class Overwrite(FileChanges):
 class ReplacePartitions(FileChanges):
     """Removes all files of the partitions in which the new files are, and adds the new files.
 
-    new: what the snapshot has from its caller. added: the new files, all of one partition spec. If that has no fields,
-    they replace the whole table. Files of other specs are in no partition of this one, as in Java.
+    added: the new files, all of one partition spec. If that has no fields, they replace the whole table. Files of other
+    specs are in no partition of this one, as in Java.
     isolation: "serializable": refuse if others added files to these partitions since the start, or removed files or
     rows of them. "snapshot": only the latter.
 

@@ -30,7 +30,7 @@ PLANNED_FILES: Final = "planned-files"
 class Rewrite(FileChanges):
     """Replaces data files by others that have their rows, and delete files by others that delete the same rows.
 
-    new: what the snapshot has from its caller. remove: locations of the data files that are replaced.
+    remove: locations of the data files that are replaced.
     added: the new files, with the starting snapshot's sequence number as their data sequence number: equality deletes
     that others commit meanwhile then apply to them as they do to the old files (Java: useStartingSequenceNumber, on by
     default there too). Format version 1 has no such numbers.

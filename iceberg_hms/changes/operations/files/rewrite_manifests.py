@@ -42,7 +42,7 @@ class _Rewritten:
 
 
 class RewriteManifests(SnapshotOperation):
-    """Rewrites the manifests of a branch. One instance serves one commit.
+    """Rewrites the manifests of a branch.
 
     spec_id: of the manifests to rewrite; None: all. Manifests of each spec, of data and of delete files, stay apart.
     small_only: rewrite only what an append would merge (`manifest_merge`).

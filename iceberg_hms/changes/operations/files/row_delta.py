@@ -25,7 +25,7 @@ from iceberg_hms.format.manifests.manifest import DataFile, FileContent, Manifes
 class RowDelta(FileChanges):
     """Adds delete files that others wrote, and data files.
 
-    new: what the snapshot has from its caller. added: the new data files; None: none. deletes: the new delete files.
+    added: the new data files; None: none. deletes: the new delete files.
     replaced_deletes: delete files that the new ones replace: a deletion vector has the positions of the one before it.
     referenced: locations of data files that the deletes were made for, besides those that the deletes name.
     where: the rows that the caller read to find out what to delete; None: all.

@@ -46,8 +46,7 @@ class DeleteCoverage:
         manifests: Manifests,
     ) -> None:
         """Raises RequirementFailed that names a data file of which a replaced delete file may delete rows, if none of
-        the new ones may. added: the new delete files, with their numbers. Raises StorageError, CorruptFile or
-        MissingFile if a manifest cannot be read."""
+        the new ones may. added: the new delete files, with their numbers."""
         gone = [entry for entry in filtered.removed if delete_file_key(entry.data_file) in self._replaced]
         if not gone:
             return
@@ -131,7 +130,7 @@ class LiveVectors:
                 )
 
     def find(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:
-        """The deletes in a branch. Raises MissingFile, CorruptFile or StorageError."""
+        """The deletes in a branch."""
         if not self._keys:
             return ()
         listed = [each for each in state.manifests if each.content == ManifestContent.DELETES and each.has_live_files]

@@ -64,7 +64,7 @@ class LiveFiles:
         self._once: OnceRead[ManifestFile, Sequence[ManifestEntry]] = OnceRead(())
 
     def find(self, listed: Sequence[ManifestFile], manifests: Manifests) -> dict[str, ManifestEntry]:
-        """Key -> entry, for those that a branch has. Raises MissingFile, CorruptFile or StorageError."""
+        """Key -> entry, for those that a branch has."""
         if not self._keys:
             return {}
         data = [each for each in listed if each.content == ManifestContent.DATA and each.has_live_files]
@@ -75,8 +75,7 @@ class LiveFiles:
 def live_entries(
     files: Sequence[ManifestFile], keys: frozenset[str], manifests: Manifests
 ) -> Iterator[tuple[ManifestFile, Sequence[ManifestEntry]]]:
-    """The live entries of data files with these keys, by manifest; without those that have none. Raises MissingFile,
-    CorruptFile or StorageError."""
+    """The live entries of data files with these keys, by manifest; without those that have none."""
     for file, entries in manifests.read(manifests.candidates(files, keys)):
         found = [each for each in entries if each.is_live and file_key(each.data_file.file_path) in keys]
         if found:
@@ -124,7 +123,7 @@ class DuplicateFiles:
         )
 
     def find(self, kept: Sequence[ManifestFile], manifests: Manifests) -> Sequence[ManifestEntry]:
-        """The entries of the manifests that name one of the files. Raises MissingFile, CorruptFile or StorageError."""
+        """The entries of the manifests that name one of the files."""
         if not self._keys:
             return ()
         by_path = {each.manifest_path: each for each in kept}

@@ -119,7 +119,7 @@ class ManifestFilter:
         own: the manifests of what the same snapshot adds. rows: data files whose rows all match are removed too, and so
         are delete files that delete nothing else.
         Raises RequirementFailed for a data file of whose rows the filter may match some only; InvalidInput for a
-        manifest of a partition spec that the table lacks; StorageError, CorruptFile or MissingFile."""
+        manifest of a partition spec that the table lacks."""
         live = [each for each in listed if each.has_live_files]
         # A filter is bound to the schema, by which it finds its columns.
         context = (base.format_version, None if rows is None else base.schema.content)

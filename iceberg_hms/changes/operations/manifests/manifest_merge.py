@@ -52,7 +52,7 @@ class ManifestMerge:
         updates: Sequence[Update] = (),
     ) -> SnapshotContent:
         """A snapshot of its own manifests, and of those that it keeps of its parent. operation, metrics, updates: see
-        `SnapshotContent`. Raises StorageError, CorruptFile or MissingFile if a manifest cannot be read or written."""
+        `SnapshotContent`."""
         chosen = to_merge(base, own, kept)
         new, rest = own, kept
         if chosen:

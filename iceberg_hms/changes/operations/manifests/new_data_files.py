@@ -103,8 +103,7 @@ class NewDataFiles:
             self._values_checked = True
 
     def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
-        """The manifests of the files, written on first use. Raises as `check`; StorageError if they cannot be
-        written."""
+        """The manifests of the files, written on first use. Raises as `check`."""
         # A manifest has the layout of one format version, so a table that was upgraded meanwhile needs new ones.
         version = base.format_version
         if version not in self._written:

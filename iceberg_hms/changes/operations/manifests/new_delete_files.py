@@ -103,7 +103,7 @@ class NewDeleteFiles:
         self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers | None = None
     ) -> tuple[ManifestFile, ...]:
         """The manifests of the files, written on first use. numbers: of the files; None: that of the snapshot, as for
-        rows that are newly deleted. Raises StorageError if they cannot be written."""
+        rows that are newly deleted."""
         numbers = numbers or {}
         key = base.format_version, frozenset[object]((*numbers.items(), *self._spellings.items()))
         if key not in self._written:

@@ -65,8 +65,7 @@ class ReplaceSortOrder(MetadataOperation):
     It assumes that each column has the name, the field id and the type that its caller saw, and that the default order
     is the one that it replaces, as Java does over REST (assert-default-sort-order-id).
 
-    seen: the state of the table that the caller saw. case_sensitive: whether terms name columns as they are written.
-    start, caller: see `MetadataOperation`.
+    case_sensitive: whether terms name columns as they are written.
     Raises InvalidInput for a missing column, and for a transform that does not take the column's type.
     """
 

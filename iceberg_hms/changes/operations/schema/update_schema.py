@@ -41,8 +41,7 @@ class UpdateSchema(MetadataOperation):
     saw; of a nested type only the kind counts, unless the column is deleted. Steps that replace the identifier
     fields assume that these are the ones that the caller saw.
 
-    seen: the state of the table that the caller saw. steps: in their order. allow_incompatible_changes, case_sensitive:
-    see `SchemaDraft`. start, caller: see `MetadataOperation`.
+    steps: in their order. allow_incompatible_changes, case_sensitive: see `SchemaDraft`.
     Raises InvalidInput if the steps are not valid on `seen`.
     """
 

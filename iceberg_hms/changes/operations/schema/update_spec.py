@@ -49,8 +49,7 @@ class UpdateSpec(MetadataOperation):
     that a step names has the name, the field id and the type that its caller saw, and each partition field the source,
     the transform and the id.
 
-    seen: the state of the table that the caller saw. steps: in their order. case_sensitive: whether they name columns
-    as they are written. start, caller: see `MetadataOperation`.
+    steps: in their order. case_sensitive: whether they name columns as they are written.
     Raises InvalidInput if the steps are not valid on `seen`.
     """
 

@@ -51,7 +51,7 @@ STAGED_ONCE: Final = "staged-wap-id"
 
 
 class CherryPick(SnapshotOperation):
-    """Commits to main what a snapshot changed. One instance serves one commit.
+    """Commits to main what a snapshot changed.
 
     new: the snapshot that is added to main, unless main only moves forward.
     picked: the snapshot's id; or the WAP id under which it was staged (`wap.id` in its summary), as text.
@@ -96,7 +96,7 @@ class CherryPick(SnapshotOperation):
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """Move main forward, or stage a new snapshot. Raises RequirementFailed if a partition that the snapshot
         overwrote was changed since, a file that it replaces is gone, main has a file that it adds, or the schema gives
-        the files' columns another meaning; StorageError, CorruptFile or MissingFile if manifests cannot be read."""
+        the files' columns another meaning."""
         table = existing_table(base)
         picked = self._snapshot_of(table)
         if _is_next(table, picked):

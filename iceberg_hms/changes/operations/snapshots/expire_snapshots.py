@@ -111,8 +111,7 @@ class ExpireSnapshots:
         self._expired(existing_table(base, self._uuid))
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
-        """Raises as `check`; StorageError, CorruptFile or MissingFile if a list cannot be read that says which
-        partition specs are in use."""
+        """Raises as `check`. Reads lists only if the partition specs in use matter."""
         self.staged = self.plan(existing_table(base, self._uuid), manifests)
         return StagedChange(tuple(self.staged.updates()))
 

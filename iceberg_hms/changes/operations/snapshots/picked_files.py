@@ -34,8 +34,7 @@ class PickedFiles:
 
     @classmethod
     def of(cls, picked: Snapshot, manifests: Manifests) -> PickedFiles:
-        """Raises RequirementFailed if the snapshot adds delete files, which only its own parent gives a meaning;
-        StorageError, CorruptFile or MissingFile if its manifests cannot be read."""
+        """Raises RequirementFailed if the snapshot adds delete files, which only its own parent gives a meaning."""
         id_ = picked.snapshot_id
         own = [each for each in manifests.list(picked) if each.added_snapshot_id == id_]
         if any(each.content == ManifestContent.DELETES and each.added_files_count != 0 for each in own):
@@ -68,7 +67,7 @@ class OverwrittenPartitions:
 
     def check(self, base: TableMetadata, head: int, manifests: Manifests) -> None:
         """Raises RequirementFailed if the snapshot that was overwritten is not in the history of `head`, or if a later
-        one added a file to a partition; StorageError, CorruptFile or MissingFile if manifests cannot be read."""
+        one added a file to a partition."""
         picked, parent = self._picked.snapshot_id, self._picked.parent_id
         history = list(base.ancestors(head))
         # A history whose beginning expired does not show all that came after an empty table.

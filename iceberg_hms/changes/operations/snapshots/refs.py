@@ -42,23 +42,29 @@ FAST_FORWARD: Final = "fast-forward"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateRef(RefChange):
-    """Makes a branch or a tag.
-
-    Assumes that the table has no ref of the name and has the snapshot. target: None is main's snapshot when this is
-    committed: a branch or tag of the table as it is then, whatever was appended since the caller looked. To name what
-    the caller looked at, it gives that snapshot's id.
-    Raises InvalidInput for a name or settings that the ref cannot have.
-    """
+class _KeptRef(RefChange):
+    """A change of a branch or tag that says what an expiration keeps of it. retention: settings that are None stay as
+    they are. Raises InvalidInput for a name or settings that the ref cannot have."""
 
     name: str
     kind: str = updates.BRANCH
-    target: Target | None = None
     retention: Retention = AS_IT_IS
 
     def __post_init__(self) -> None:
         check_name(self.name, self.kind)
         self.retention.check(self.name, self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateRef(_KeptRef):
+    """Makes a branch or a tag.
+
+    Assumes that the table has no ref of the name and has the snapshot. target: None is main's snapshot when this is
+    committed: a branch or tag of the table as it is then, whatever was appended since the caller looked. To name what
+    the caller looked at, it gives that snapshot's id.
+    """
+
+    target: Target | None = None
 
     def ref_updates(self, base: TableMetadata) -> Sequence[Update]:
         refuse_existing(base, self.name)
@@ -67,23 +73,15 @@ class CreateRef(RefChange):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaceRef(RefChange):
+class ReplaceRef(_KeptRef):
     """Moves a branch or a tag to any snapshot. It keeps its settings, but for those of `retention`.
 
     Assumes that the ref is where the caller saw it: what was committed to a branch since would no longer be in it.
     seen: None moves it from wherever it is, and discards such commits.
-    Raises InvalidInput for a name or settings that the ref cannot have.
     """
 
-    name: str
-    kind: str = updates.BRANCH
     target: Target
     seen: SeenRef | None
-    retention: Retention = AS_IT_IS
-
-    def __post_init__(self) -> None:
-        check_name(self.name, self.kind)
-        self.retention.check(self.name, self.kind)
 
     def ref_updates(self, base: TableMetadata) -> Sequence[Update]:
         ref = existing_ref(base, self.name, self.kind)
@@ -141,20 +139,14 @@ class RenameBranch(RefChange):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetRetention(RefChange):
+class SetRetention(_KeptRef):
     """Changes what an expiration of snapshots keeps of a branch or tag, wherever the ref is.
 
-    Assumes that the ref exists. Settings that are None stay as they are, so two callers who set different ones both
-    succeed. Raises InvalidInput for settings that the ref cannot have, and for none.
+    Assumes that the ref exists. Two callers who set different settings both succeed. Raises InvalidInput for none.
     """
 
-    name: str
-    kind: str = updates.BRANCH
-    retention: Retention
-
     def __post_init__(self) -> None:
-        check_name(self.name, self.kind)
-        self.retention.check(self.name, self.kind)
+        super().__post_init__()
         if self.retention == AS_IT_IS:
             raise InvalidInput(f"no setting of {self.kind} {self.name} was given")
 
