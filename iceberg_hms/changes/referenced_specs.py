@@ -122,7 +122,6 @@ def _specs(snapshot: Snapshot, kept: Collection[int], manifests: Manifests, know
 
 
 def _added_manifests(snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile]:
-    """The manifests that a snapshot added."""
     added = manifests.added(snapshot)
     if added is None:
         added = [each for each in manifests.list(snapshot) if each.added_snapshot_id == snapshot.snapshot_id]

@@ -75,11 +75,9 @@ class Rerun:
     error: IcebergHmsError
 
     def check(self, base: TableMetadata | None) -> None:  # noqa: ARG002 - as the port says
-        """Raises the error."""
         raise self.error
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:  # noqa: ARG002 - as the port says
-        """Raises the error."""
         raise self.error
 
 

@@ -3,6 +3,9 @@
 Metadata and requests stay the JSON objects that they came as, so that unknown fields survive; these helpers check a
 field when it is first read. The limits are Java's: an `int` has 32 bits and a `long` 64, since Java cannot read a file
 that exceeds them.
+
+In `require_str` and its like `what` names the object that has the field. An optional field that is absent or null is
+None, a list empty.
 """
 
 from __future__ import annotations
@@ -44,7 +47,6 @@ def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
-    """A required list. `what` names the object that has the field."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, list):
         _refuse_field(raw, key, what, "a list")
@@ -52,12 +54,10 @@ def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
 
 
 def optional_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
-    """An optional list; empty if absent or null."""
     return [] if raw.get(key) is None else require_list(raw, key, what)
 
 
 def require_str(raw: Mapping[str, Any], key: str, what: str) -> str:
-    """A required string."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, str):
         _refuse_field(raw, key, what, "a string")
@@ -65,12 +65,10 @@ def require_str(raw: Mapping[str, Any], key: str, what: str) -> str:
 
 
 def optional_str(raw: Mapping[str, Any], key: str, what: str) -> str | None:
-    """An optional string; None if absent or null."""
     return None if raw.get(key) is None else require_str(raw, key, what)
 
 
 def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
-    """A required boolean."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, bool):
         _refuse_field(raw, key, what, "true or false")
@@ -78,7 +76,6 @@ def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
 
 
 def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
-    """A required 32-bit integer."""
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_INT, MAX_INT):
         _refuse_field(raw, key, what, "an int")
@@ -86,12 +83,10 @@ def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
 
 
 def optional_int(raw: Mapping[str, Any], key: str, what: str) -> int | None:
-    """An optional 32-bit integer; None if absent or null."""
     return None if raw.get(key) is None else require_int(raw, key, what)
 
 
 def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
-    """A required 64-bit integer."""
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_LONG, MAX_LONG):
         _refuse_field(raw, key, what, "a long")
@@ -99,12 +94,10 @@ def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
 
 
 def optional_long(raw: Mapping[str, Any], key: str, what: str) -> int | None:
-    """An optional 64-bit integer; None if absent or null."""
     return None if raw.get(key) is None else require_long(raw, key, what)
 
 
 def require_int_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
-    """A required list of 32-bit integers."""
     values = require_list(raw, key, what)
     if not all(is_integer(value, MIN_INT, MAX_INT) for value in values):
         _refuse_field(raw, key, what, "a list of ints")
@@ -112,7 +105,6 @@ def require_int_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
 
 
 def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
-    """A required list of 64-bit integers."""
     values = require_list(raw, key, what)
     if not all(is_integer(value, MIN_LONG, MAX_LONG) for value in values):
         _refuse_field(raw, key, what, "a list of longs")
@@ -120,7 +112,6 @@ def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
 
 
 def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str, str]:
-    """A required object with string values."""
     values = raw.get(key, _MISSING)
     if not is_object(values):
         _refuse_field(raw, key, what, "an object of strings")

@@ -71,7 +71,6 @@ class NewSnapshot:
 
     @property
     def identity(self) -> ChangeIdentity:
-        """Of the operation."""
         return ChangeIdentity(
             snapshot_ids=(self.snapshot_id,),
             ref=None if self.stage_only else self.branch,

@@ -34,8 +34,6 @@ class EntryStatus(IntEnum):
 
 
 class FileContent(IntEnum):
-    """What a file contains."""
-
     DATA = 0
     POSITION_DELETES = 1
     EQUALITY_DELETES = 2

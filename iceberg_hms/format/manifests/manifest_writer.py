@@ -111,7 +111,6 @@ class ManifestWriter:
 
     @property
     def entries(self) -> int:
-        """Entries so far."""
         return sum(self._summary.files.values())
 
     def add(self, entry: ManifestEntry) -> None:
@@ -340,8 +339,6 @@ class ManifestSummary:
 
 
 class _FieldValues:
-    """The values of one partition field."""
-
     def __init__(self, of: Type) -> None:
         self._type = of
         self._contains_null = False

@@ -204,7 +204,6 @@ class TableMetadata:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The Iceberg properties."""
         return self.fields.get("properties") or {}
 
     @property

@@ -69,7 +69,6 @@ class PartitionSpec:
 
     @classmethod
     def of(cls, fields: Iterable[PartitionField], *, spec_id: int = 0) -> PartitionSpec:
-        """A spec of fields."""
         fields = tuple(fields)
         return cls({"spec-id": spec_id, "fields": [field.to_json() for field in fields]}, fields)
 
@@ -88,7 +87,6 @@ class PartitionSpec:
         return max((field.field_id for field in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
 
     def field(self, field_id: int) -> PartitionField | None:
-        """The field with an id, or None."""
         return next((field for field in self.fields if field.field_id == field_id), None)
 
     def partition_type(self, schema: Schema) -> StructType:

@@ -142,7 +142,6 @@ class Schema:
         return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
 
     def with_id(self, schema_id: int) -> Schema:
-        """The same schema under another id."""
         return Schema({**self.raw, "schema-id": schema_id}, self._struct)
 
     def validate(self, format_version: int | None = None) -> None:

@@ -88,7 +88,6 @@ class SortOrder:
         return repr(self.fields)
 
     def with_id(self, order_id: int) -> SortOrder:
-        """The same order under another id."""
         return SortOrder({**self.raw, "order-id": order_id}, self.fields)
 
     def check_compatible(self, schema: Schema) -> None:

@@ -128,8 +128,6 @@ class NestedField:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Named, ordered fields."""
-
     fields: tuple[NestedField, ...]
 
     def field(self, field_id: int) -> NestedField | None:
@@ -145,8 +143,6 @@ class StructType:
 
 @dataclass(frozen=True, slots=True)
 class ListType:
-    """A list of elements."""
-
     element_id: int
     element_required: bool
     element: Type

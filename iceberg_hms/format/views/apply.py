@@ -76,8 +76,6 @@ def new_view_metadata(
 
 
 class _Draft:
-    """Metadata that is being changed."""
-
     def __init__(self, base: ViewMetadata | None, now_ms: int) -> None:
         self.base = base
         self.now_ms = now_ms

@@ -97,7 +97,6 @@ class ViewVersion:
             raise InvalidInput(f"{_VERSION} cannot be written as JSON: {error}") from error
 
     def with_ids(self, *, version_id: int, schema_id: int) -> ViewVersion:
-        """The same version under other ids."""
         return ViewVersion({**self.raw, "version-id": version_id, "schema-id": schema_id})
 
     def __repr__(self) -> str:

@@ -64,7 +64,6 @@ class RewriteManifests(SnapshotOperation):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the rewrite found nothing to do when it looked ahead."""
         return self._rewritten is not None and not self._rewritten
 
     def _check(self, base: TableMetadata) -> None:
