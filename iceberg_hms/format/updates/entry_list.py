@@ -6,7 +6,6 @@ look at the others, and the list itself is written once, at the end.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -34,8 +33,8 @@ class EntryList(Generic[Entry]):
         for place, entry in self._entries.items():
             self._by_id.setdefault(id_of(entry), {})[place] = None
         self._by_content: dict[str, dict[int, None]] | None = None
-        #: All ids, negated; those of removed entries leave it when they come up.
-        self._ids_falling: list[int] | None = None
+        #: The highest id; None: not known.
+        self._highest: int | None = None
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -61,12 +60,9 @@ class EntryList(Generic[Entry]):
 
     def next_id(self, first: int) -> int:
         """One more than the highest id; `first` for an empty list."""
-        if self._ids_falling is None:
-            self._ids_falling = [-id_ for id_ in self._by_id]
-            heapq.heapify(self._ids_falling)
-        while self._ids_falling and -self._ids_falling[0] not in self._by_id:
-            heapq.heappop(self._ids_falling)
-        return 1 - self._ids_falling[0] if self._ids_falling else first
+        if self._highest is None:
+            self._highest = max(self._by_id, default=first - 1)
+        return self._highest + 1
 
     def add(self, entry: Entry) -> None:
         place, id_ = self._next_place, self._id_of(entry)
@@ -75,13 +71,14 @@ class EntryList(Generic[Entry]):
         self._by_id.setdefault(id_, {})[place] = None
         if self._by_content is not None:
             self._by_content.setdefault(self._content_of(entry), {})[place] = None
-        if self._ids_falling is not None:
-            heapq.heappush(self._ids_falling, -id_)
+        if self._highest is not None:
+            self._highest = max(self._highest, id_)
         self.changed = True
 
     def remove(self, id_: int) -> list[Entry]:
         """Remove the entries with an id, and return them."""
         removed = []
+        self._highest = None if id_ == self._highest else self._highest
         for place in self._by_id.pop(id_, ()):
             entry = self._entries.pop(place)
             removed.append(entry)
