@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
@@ -29,30 +28,6 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption that the branch has the files that an operation removes.
 FILES_EXIST: Final = "files-exist"
-
-
-def merged_content(
-    merge: ManifestMerge,
-    base: TableMetadata,
-    own: Sequence[ManifestFile],
-    filtered: FilteredManifests,
-    manifests: Manifests,
-    *,
-    operation: str,
-    metrics: Mapping[str, str],
-    updates: Sequence[Update] = (),
-) -> SnapshotContent:
-    """A snapshot of its own manifests and of what is left of its parent's, with small ones merged.
-
-    own: the manifests of what it adds. filtered: the parent's without what it removes. operation, metrics, updates: see
-    `SnapshotContent`. Raises as `ManifestMerge.apply`."""
-    new = set(filtered.written)
-    rewritten = [each for each in filtered.manifests if each.manifest_path in new]
-    kept = [each for each in filtered.manifests if each.manifest_path not in new]
-    content = merge.apply(
-        base, (*own, *rewritten), kept, manifests, operation=operation, metrics=metrics, updates=updates
-    )
-    return replace(content, replaced=filtered.replaced + content.replaced)
 
 
 class FileChanges(SnapshotOperation):
@@ -103,16 +78,16 @@ class FileChanges(SnapshotOperation):
         filtered = self._filtered(state, data, manifests)
         self._refuse_missing(filtered, state, manifests)
         self._verify(filtered, state, manifests)
-        own = (*data, *self._own_deletes(state.metadata, filtered, manifests))
-        return merged_content(
-            self._merge,
+        own = (*data, *self._own_deletes(state.metadata, filtered, manifests), *filtered.rewritten)
+        return self._merge.apply(
             state.metadata,
             own,
-            filtered,
+            filtered.kept,
             manifests,
             operation=self._operation,
             metrics=self._metrics(filtered),
             updates=self._updates(state.metadata),
+            replaced=filtered.replaced,
         )
 
     def _rows(self, base: TableMetadata) -> RowFilter | None:

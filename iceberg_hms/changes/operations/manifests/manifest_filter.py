@@ -42,18 +42,17 @@ def delete_file_key(delete_file: DataFile) -> DeleteFileKey:
 class FilteredManifests:
     """A branch's manifests without what an operation removes.
 
-    manifests: those with live files, and those that list what was removed; data first. kept: how many of them are the
-    parent's. replaced: how many of the parent's were written again. written: the locations of those that are new.
+    kept: the parent's with live files, of which nothing is removed; data first. rewritten: those that were written
+    instead of others, which list what was removed. replaced: how many others those were.
     removed: the entries of the data files and delete files that were removed, without metrics unless the operation
-    named the delete file. duplicates: how often a
-    manifest listed one of them again. missing: keys of data files that the branch does not have.
+    named the delete file. duplicates: how often a manifest listed one of them again. missing: keys of data files that
+    the branch does not have; missing_deletes: of delete files.
     """
 
-    manifests: Sequence[ManifestFile]
-    kept: int
-    replaced: int
-    written: Sequence[str]
-    removed: Sequence[ManifestEntry]
+    kept: Sequence[ManifestFile]
+    rewritten: Sequence[ManifestFile] = ()
+    replaced: int = 0
+    removed: Sequence[ManifestEntry] = ()
     duplicates: int = 0
     missing: frozenset[str] = frozenset()
     missing_deletes: frozenset[DeleteFileKey] = frozenset()
@@ -254,10 +253,9 @@ class ManifestFilter:
         removed = tuple(entry for each in rewritten for entry in each.removed)
         files = [entry.data_file for entry in removed]
         return FilteredManifests(
-            manifests=tuple(each for manifest in live for each in _outcome(manifest, found)),
-            kept=len(found) - len(rewritten),
+            kept=tuple(each for each in live if found[each.manifest_path] is None),
+            rewritten=tuple(file for each in rewritten for file in each.manifests),
             replaced=len(rewritten),
-            written=tuple(file.manifest_path for each in rewritten for file in each.manifests),
             removed=removed,
             duplicates=sum(each.duplicates for each in rewritten),
             missing=self._keys - {file_key(each.file_path) for each in files if each.content == FileContent.DATA},

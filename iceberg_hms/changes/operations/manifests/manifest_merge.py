@@ -50,9 +50,10 @@ class ManifestMerge:
         operation: str,
         metrics: Mapping[str, str],
         updates: Sequence[Update] = (),
+        replaced: int = 0,
     ) -> SnapshotContent:
-        """A snapshot of its own manifests, and of those that it keeps of its parent. operation, metrics, updates: see
-        `SnapshotContent`."""
+        """A snapshot of its own manifests, and of those that it keeps of its parent. replaced: how many more its parent
+        has. operation, metrics, updates: see `SnapshotContent`."""
         chosen = to_merge(base, own, kept)
         new, rest = own, kept
         if chosen:
@@ -65,7 +66,7 @@ class ManifestMerge:
             manifests=(*new, *rest),
             metrics=metrics,
             kept=len(rest),
-            replaced=len(kept) - len(rest),
+            replaced=replaced + len(kept) - len(rest),
             written=[each.manifest_path for each in new],
             updates=updates,
         )

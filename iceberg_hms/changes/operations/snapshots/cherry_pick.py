@@ -18,7 +18,6 @@ from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, StagedChange
-from iceberg_hms.changes.operations.files.file_changes import merged_content
 from iceberg_hms.changes.operations.manifests.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifests.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
@@ -116,13 +115,20 @@ class CherryPick(SnapshotOperation):
         refuse_gone(files, filtered.missing)
         removed = [each.data_file for each in filtered.removed]
         metrics = {**_carried(picked), **summaries.file_metrics(added.files, removed, duplicates=filtered.duplicates)}
-        operation = str(picked.operation)
-        return merged_content(self._merge, base, own, filtered, manifests, operation=operation, metrics=metrics)
+        return self._merge.apply(
+            base,
+            (*own, *filtered.rewritten),
+            filtered.kept,
+            manifests,
+            operation=str(picked.operation),
+            metrics=metrics,
+            replaced=filtered.replaced,
+        )
 
     def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
         """Main's manifests without the files that the snapshot removed."""
         if self._filter is None:
-            return FilteredManifests(state.manifests, len(state.manifests), replaced=0, written=(), removed=())
+            return FilteredManifests(state.manifests)
         return self._filter.apply(state.metadata, state.manifests, manifests, own=own)
 
     def _snapshot_of(self, base: TableMetadata) -> Snapshot:

@@ -62,8 +62,12 @@ def filtered(stored: StoredTable, filter_: ManifestFilter, **more: Any) -> Filte
     return filter_.apply(stored.metadata, stored.state().manifests, manifests, **more)
 
 
+def manifests_of(result: FilteredManifests) -> list[ManifestFile]:
+    return [*result.rewritten, *result.kept]
+
+
 def names(stored: StoredTable, result: FilteredManifests) -> list[str]:
-    entries = stored.store.open().entries(result.manifests)
+    entries = stored.store.open().entries(manifests_of(result))
     return sorted(name_of(entry.data_file) for entry in entries if entry.is_live)
 
 
@@ -74,11 +78,11 @@ def test_only_manifests_that_list_the_file_are_written_again(version: int) -> No
     stored.append(101, data_file("d"))
     before, listed = stored.live(), stored.state().manifests
     result = filtered(stored, by_name("b"))
-    assert (result.kept, result.replaced, len(result.written)) == (1, 1, 1)
-    assert result.manifests[0] == listed[0], "the newer manifest is the same"
+    assert (len(result.kept), result.replaced, len(result.rewritten)) == (1, 1, 1)
+    assert result.kept == listed[:1], "the newer manifest is the same"
     assert [name_of(each.data_file) for each in result.removed] == ["b"]
     assert result.missing == frozenset()
-    (rewritten,) = [each for each in result.manifests if each not in listed]
+    (rewritten,) = result.rewritten
     assert (rewritten.added_files_count, rewritten.existing_files_count, rewritten.deleted_files_count) == (0, 2, 1)
     assert rewritten.added_snapshot_id == 900
     for entry in stored.store.open().entries([rewritten]):
@@ -96,7 +100,7 @@ def test_row_ids_of_files_that_stay_are_kept() -> None:
     stored = StoredTable(3)
     stored.append(100, data_file("a", records=7), data_file("b", records=5), data_file("c", records=3))
     result = filtered(stored, by_name("a"))
-    entries = stored.store.open().entries(result.manifests)
+    entries = stored.store.open().entries(manifests_of(result))
     assert {name_of(each.data_file): each.data_file.first_row_id for each in entries} == {"a": 0, "b": 7, "c": 12}
 
 
@@ -105,7 +109,7 @@ def test_files_that_were_deleted_before_are_not_listed_again() -> None:
     stored.append(100, data_file("a"), data_file("b"), data_file("c"))
     stored.foreign(101, "delete", removed=["a"])
     result = filtered(stored, by_name("b"))
-    entries = list(stored.store.open().entries(result.manifests))
+    entries = list(stored.store.open().entries(manifests_of(result)))
     assert {name_of(each.data_file): each.status for each in entries} == {
         "b": EntryStatus.DELETED,
         "c": EntryStatus.EXISTING,
@@ -119,7 +123,7 @@ def test_a_manifest_without_live_files_falls_out() -> None:
     stored.append(101, data_file("b"))
     stored.foreign(102, "delete", removed=["a"])
     result = filtered(stored, by_name("b"))
-    assert (len(result.manifests), result.kept, result.replaced) == (1, 0, 1)
+    assert (len(result.rewritten), result.kept, result.replaced) == (1, (), 1)
 
 
 def test_a_missing_file_is_reported_and_nothing_is_read_or_written() -> None:
@@ -128,7 +132,7 @@ def test_a_missing_file_is_reported_and_nothing_is_read_or_written() -> None:
     before = stored.manifest_locations()
     result = filtered(stored, by_name("z"))
     assert result.missing == {file_key("file:/data/z.parquet")}
-    assert (result.manifests, result.written, result.removed) == (stored.state().manifests, (), ())
+    assert (result.kept, result.rewritten, result.removed) == (stored.state().manifests, (), ())
     assert stored.manifest_locations() == before
 
 
@@ -148,7 +152,7 @@ def test_partitions_are_removed_with_their_delete_files() -> None:
     result = filtered(stored, filter_)
     assert names(stored, result) == ["b", "c", "e"]
     assert sorted(name_of(each.data_file) for each in result.removed) == ["a", "p"]
-    assert result.kept == 1, "the manifest of another partition was not read"
+    assert len(result.kept) == 1, "the manifest of another partition was not read"
 
 
 def test_a_partition_of_another_spec_is_another_one() -> None:
@@ -237,7 +241,7 @@ def test_deletion_vectors_of_removed_files_are_dropped() -> None:
     stored.foreign(102, "delete", deletion_vector("c", "warn", 4))
     result = filtered(stored, by_name("a"))
     assert names(stored, result) == ["b", "c", "vector of b", "vector of c"]
-    assert result.kept == 1, "vectors of other partitions are not read"
+    assert len(result.kept) == 1, "vectors of other partitions are not read"
 
 
 def test_one_of_the_vectors_in_a_puffin_file_is_removed() -> None:
@@ -261,7 +265,7 @@ def test_a_replay_filters_only_new_manifests_again() -> None:
     stored.append(102, data_file("d"))
     own = stored.manifest_locations() - written
     second = filtered(stored, filter_)
-    assert second.written == first.written
+    assert second.rewritten == first.rewritten
     assert stored.manifest_locations() - written == own, "nothing was written again"
     assert names(stored, second) == ["b", "c", "d"]
 
@@ -272,7 +276,7 @@ def test_a_replay_writes_for_the_format_version_that_the_table_has_now() -> None
     filter_ = by_name("a")
     first = filtered(stored, filter_)
     stored.metadata = apply(stored.metadata, [requests.upgrade_format_version(2)], now_ms=NOW)
-    assert filtered(stored, filter_).written != first.written
+    assert filtered(stored, filter_).rewritten != first.rewritten
 
 
 def test_a_file_that_a_manifest_lists_twice_counts_once() -> None:
@@ -293,7 +297,7 @@ def test_what_is_not_removed_stays_with_its_numbers(data: st.DataObject, version
     before = stored.live()
     gone = data.draw(st.sets(st.sampled_from(sorted(before))))
     result = filtered(stored, by_name(*gone))
-    entries = [each for each in stored.store.open().entries(result.manifests) if each.is_live]
+    entries = [each for each in stored.store.open().entries(manifests_of(result)) if each.is_live]
     # A list assigns row ids; those of entries that exist are their own.
     found = {
         name_of(each.data_file): (each.snapshot_id, each.sequence_number or 0, each.file_sequence_number or 0)
