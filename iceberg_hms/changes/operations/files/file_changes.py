@@ -54,7 +54,7 @@ class FileChanges(SnapshotOperation):
         self._filter = filter_
         self._where = where
         self._added = added
-        self._added_deletes = added_deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
+        self._deletes = added_deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
         self._paths = {file_key(path): path for path in paths}
         self._conflicts = Conflicts(new)
         self._merge = ManifestMerge(new.snapshot_id)
@@ -68,7 +68,7 @@ class FileChanges(SnapshotOperation):
     def _check(self, base: TableMetadata) -> None:
         if self._added is not None:
             self._added.check(base)
-        self._added_deletes.check(base)
+        self._deletes.check(base)
         self._rows(base)
 
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
@@ -103,7 +103,7 @@ class FileChanges(SnapshotOperation):
     def _metrics(self, filtered: FilteredManifests) -> dict[str, str]:
         added = [] if self._added is None else [*self._added.files]
         removed = [each.data_file for each in filtered.removed]
-        return file_metrics([*added, *self._added_deletes.files], removed, duplicates=filtered.duplicates)
+        return file_metrics([*added, *self._deletes.files], removed, duplicates=filtered.duplicates)
 
     def _updates(self, base: TableMetadata) -> list[Update]:
         return [] if self._added is None else self._added.name_mapping_update(base)
@@ -118,7 +118,7 @@ class FileChanges(SnapshotOperation):
     def _own_deletes(
         self, base: TableMetadata, filtered: FilteredManifests, manifests: Manifests
     ) -> tuple[ManifestFile, ...]:
-        return self._added_deletes.manifests(base, manifests, self._delete_numbers(filtered))
+        return self._deletes.manifests(base, manifests, self._delete_numbers(filtered))
 
     def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
         base = state.metadata

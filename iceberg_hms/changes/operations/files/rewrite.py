@@ -65,7 +65,6 @@ class Rewrite(FileChanges):
         named = (*deletes.referenced, *referenced)
         self._removed, self._named = keys, frozenset(map(file_key, named))
         self._live = LiveFiles(self._named)
-        self._deletes = deletes
         removes = ManifestFilter(new.snapshot_id, keys=keys, deletes=self._rewritten_deletes.keys)
         paths = (*remove, *named)
         super().__init__(new, summaries.REPLACE, removes, added=added, added_deletes=deletes, paths=paths)

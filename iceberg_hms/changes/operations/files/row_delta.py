@@ -53,7 +53,6 @@ class RowDelta(FileChanges):
         if not deletes.files and (added is None or not added.files):
             raise InvalidInput("nothing to add", next_step="give at least one data file or delete file")
         self._adds_data = added is not None and bool(added.files)
-        self._deletes = deletes
         self._isolation = isolation
         self._read = where or EveryRow()
         removed = frozenset(map(delete_file_key, replaced_deletes))
