@@ -73,7 +73,8 @@ class MemoryBudget:
 
     def _add(self, of: str, size: int) -> bool:
         with self._mutex:
-            self._take_back()
+            if self._returned:
+                self._take_back()
             fits = of == NOBODY or self._held[of] + size <= self._max_share
             if self._max_bytes is not None and not (fits and self._total + size <= self._max_bytes):
                 return False
