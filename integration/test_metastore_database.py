@@ -171,8 +171,9 @@ def test_a_commit_in_doubt_is_unknown_and_finds_its_files_when_it_lands(database
 @pytest.mark.parametrize("release", [HMS_4_0_1, HMS_4_1_0], ids=lambda release: release.version, indirect=True)
 def test_a_commit_in_doubt_that_lands_meanwhile_is_committed(database: PostgreSQL, scene: Scene) -> None:
     """As above, but the standby is back before A sends its swap again: that is refused, and A finds its own file."""
-    writer = scene.catalog()
-    # A connection that has swapped before asks no scratch row after a failure: that would outlast the lock's lease.
+    # The database keeps heartbeats waiting, too: for longer than a short lease.
+    writer = scene.catalog(lock_short_lease_ms=0)
+    # A connection that has swapped before asks no scratch row after a failure.
     scene.append("before", writer)
     swap, again = swaps(scene), swaps(scene, nth=2)
     told = in_background(lambda: scene.append("a", writer))
