@@ -17,7 +17,7 @@ from typing import Any
 import iceberg_hms
 from benchmarks.instruments import CpuMeter, Serving
 from benchmarks.writers import SCHEMA, JavaWriters, Process
-from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.changes.clients.blind_append import ISOLATION_LEVELS
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
 from integration.concurrent_writers import COMMIT_FAILED

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 import iceberg_hms
-from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.changes.clients.blind_append import ISOLATION_LEVELS
 from iceberg_hms.rest.server import RestServer
 from integration import interop
 

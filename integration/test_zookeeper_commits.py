@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import iceberg_hms
-from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.clients.request import Client, from_request
 from iceberg_hms.cli.main import app
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import EXCLUSIVE, LOCK_MARK, CommitPorts, SwapAnswer, TableName

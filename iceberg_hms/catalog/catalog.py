@@ -31,7 +31,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.views import Views
 from iceberg_hms.changes.change import Change, Manifests
-from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.clients.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.locations.placement import NamespaceFolders

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.catalog.services import Services
-from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.coordinator.locations.folder_overlaps import (
     HiveRows,
     is_known_to_be_free,

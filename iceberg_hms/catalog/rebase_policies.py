@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from iceberg_hms.changes.blind_append import NONE, REBASE_APPENDS, RebasePolicy, parse_mode
+from iceberg_hms.changes.clients.blind_append import NONE, REBASE_APPENDS, RebasePolicy, parse_mode
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import IcebergHmsError
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, namespace_folder, new_view_folder
 from iceberg_hms.catalog.table_access import TableAccess
-from iceberg_hms.changes.request import Client
-from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.changes.clients.request import Client
+from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.operations.view_operations import LoadedView as LoadedView
 from iceberg_hms.coordinator.operations.view_operations import (

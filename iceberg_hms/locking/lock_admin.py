@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.clients.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.outcome.outcome import CommitReport

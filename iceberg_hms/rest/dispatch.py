@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
 from iceberg_hms.format.metadata.parsed_size import TextSize, count_values, is_wide

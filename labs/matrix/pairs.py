@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.changes.blind_append import REBASE_APPENDS
+from iceberg_hms.changes.clients.blind_append import REBASE_APPENDS
 from labs.matrix.commit_gate import Sent
 from labs.matrix.replayed import Refused
 from labs.matrix.rows import Rows, anomaly

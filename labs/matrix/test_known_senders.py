@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.changes.blind_append import why_not_blind
+from iceberg_hms.changes.clients.blind_append import why_not_blind
 from labs.matrix.record import RECORDED
 from simulation.world.first_table import empty_table
 

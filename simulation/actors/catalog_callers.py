@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from iceberg_hms.changes import blind_append, updates
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Update
+from iceberg_hms.changes.clients import blind_append
 from iceberg_hms.changes.summary import totals
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile

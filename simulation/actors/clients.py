@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.errors import (

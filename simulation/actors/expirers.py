@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.actors import requests

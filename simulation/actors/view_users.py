@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError

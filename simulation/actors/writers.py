@@ -9,9 +9,9 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change, Update
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.manifests.live_files import NEW_FILES
-from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_table_uuid
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one

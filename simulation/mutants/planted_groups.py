@@ -13,9 +13,9 @@ _STAGING = "coordinator/staging/staging.py"
 _RETRY_PRIORITY = "coordinator/scheduling/retry_priority.py"
 _APPEND = "changes/operations/files/append.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
-_BLIND_APPEND = "changes/blind_append.py"
+_BLIND_APPEND = "changes/clients/blind_append.py"
 _REBASE_POLICIES = "catalog/rebase_policies.py"
-_REBASE = "changes/rebase.py"
+_REBASE = "changes/clients/rebase.py"
 _MANIFEST_DELTA = "changes/manifest_delta.py"
 
 GROUPS: tuple[Mutant, ...] = (

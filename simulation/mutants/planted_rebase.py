@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_APPENDED_FILES = "changes/appended_files.py"
+_APPENDED_FILES = "changes/clients/appended_files.py"
 _MANIFEST_DELTA = "changes/manifest_delta.py"
-_REBASE = "changes/rebase.py"
+_REBASE = "changes/clients/rebase.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
 _STAGING = "coordinator/staging/staging.py"
-_LINEAGE = "changes/lineage.py"
-_CLIENT_COMMIT = "changes/client_commit.py"
+_LINEAGE = "changes/clients/lineage.py"
+_CLIENT_COMMIT = "changes/clients/client_commit.py"
 
 REBASE: tuple[Mutant, ...] = (
     Mutant(

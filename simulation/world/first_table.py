@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.changes.clients.blind_append import ISOLATION_LEVELS
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata import metadata_file

@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 import pytest
 
 from iceberg_hms.catalog.rebase_policies import CACHED_MAX, RebasePolicies
-from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
+from iceberg_hms.changes.clients.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import AccessDenied, IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
 from iceberg_hms.runtime import ThreadRuntime

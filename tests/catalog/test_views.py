@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     AlreadyExists,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.changes.clients.blind_append import ISOLATION_LEVELS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"

@@ -11,11 +11,11 @@ import pytest
 
 from iceberg_hms.changes import referenced_specs, updates
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.changes.referenced_specs import has_files_sorted_as
-from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus
@@ -25,8 +25,8 @@ from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
 from simulation.actors import requests
 from simulation.actors.requests import for_update_table
-from tests.changes.clients import NOW, Writer, data_file
 from tests.changes.tables import BY_LEVEL, UUID, branch, snapshot, table
+from tests.changes.writers import NOW, Writer, data_file
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 REMOVE_0 = {"action": "remove-partition-specs", "spec-ids": [0]}

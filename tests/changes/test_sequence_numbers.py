@@ -19,8 +19,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from simulation.actors import requests
-from tests.changes.clients import NOW, Writer, committed, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, branch, snapshot, table
+from tests.changes.writers import NOW, Writer, committed, data_file, request
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 NO_MANIFESTS: Any = object()

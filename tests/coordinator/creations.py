@@ -7,7 +7,7 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from iceberg_hms.catalog.schemas import to_schema
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
-from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.format.manifests.manifest import EntryStatus
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.actors import requests
 from simulation.actors.requests import for_replace_table, for_update_table
-from tests.changes.clients import Writer, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION
+from tests.changes.writers import Writer, data_file, request
 from tests.coordinator.harness import Harness, set_properties
 
 #: The snapshot that is sent again.

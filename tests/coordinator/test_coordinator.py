@@ -6,7 +6,7 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.coordinator import RefusedChange
 from iceberg_hms.errors import CommitStateUnknown, InvalidInput, LockNotAcquired, QueueFull, RequirementFailed
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.clock import SYSTEM_CLOCK, SystemClock
 from iceberg_hms.coordinator.ports import TableName

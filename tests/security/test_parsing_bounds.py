@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from iceberg_hms.catalog.schemas import to_order, to_spec
-from iceberg_hms.changes.known_senders import is_known_sender
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.known_senders import is_known_sender
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.requirements import check
 from iceberg_hms.changes.requirements import parse as parse_requirements
 from iceberg_hms.changes.summary import totals

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from iceberg_hms.changes import updates
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
-from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.format.metadata import metadata_file

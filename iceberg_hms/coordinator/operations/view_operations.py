@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, is_known_to_be_free, refuse_shared_paths

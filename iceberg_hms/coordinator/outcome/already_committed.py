@@ -10,10 +10,10 @@ files that the table names. Each caller of this module needs another strength of
                           the metadata at hand.
     failed_or_unknown     before a caller is answered "failed": whenever `refused_at_once` cannot tell, when a change is
                           refused before it is queued, when a group failed before its swap, and when a caller withdrew
-                          in time. Looks for the change's snapshot
-                          ids; if they are not there, for what came after them (`changes.lineage`), since they may have
-                          expired; if the table as it is does not tell, in the metadata files that it had before; and
-                          last for swaps that were sent and may still be made (`sent_swaps`).
+                          in time. Looks for the change's snapshot ids; if they are not there, for what came after them
+                          (`changes.clients.lineage`), since they may have expired; if the table as it is does not tell,
+                          in the metadata files that it had before; and last for swaps that were sent and may still be
+                          made (`sent_swaps`).
 
 The table may have another name by then, or none: `failed_or_unknown` looks for the UUID that the change asserts
 (`uuid_lookup`).
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.changes.clients.lineage import Lineage, Presence
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.outcome.outcome import Failed, Unknown, broke_off
 from iceberg_hms.coordinator.outcome.sent_swaps import Carried, SentSwaps

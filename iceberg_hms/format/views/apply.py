@@ -39,8 +39,8 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 def apply(base: ViewMetadata | None, updates: Sequence[Mapping[str, Any]], *, now_ms: int) -> ViewMetadata:
-    """The metadata after some updates, whose shapes are checked (`changes.view_commit`); `base` itself if they change
-    nothing. base: None for a new view. now_ms: wall clock. Raises InvalidInput, UnsupportedFormat."""
+    """The metadata after some updates, whose shapes are checked (`changes.clients.view_commit`); `base` itself if they
+    change nothing. base: None for a new view. now_ms: wall clock. Raises InvalidInput, UnsupportedFormat."""
     draft = _Draft(base, now_ms)
     for update in updates:
         _APPLY[update["action"]](draft, update)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.group.moves import Moves
 from iceberg_hms.coordinator.locations.folder_overlaps import SEARCH_SECONDS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.operations.view_operations import LoadedView, ViewOperations
 from iceberg_hms.coordinator.ports import TableName

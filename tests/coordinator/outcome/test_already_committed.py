@@ -6,7 +6,7 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.clock import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources, refused_at_once
 from iceberg_hms.coordinator.outcome.outcome import Failed, Unknown
@@ -27,8 +27,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from simulation.actors import requests
-from tests.changes import clients
-from tests.changes.clients import Writer, request
+from tests.changes import writers
+from tests.changes.writers import Writer, request
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness
 from tests.coordinator.resends import KINDS, MINE, add, expire, merge, sent, with_files
@@ -455,7 +455,7 @@ def test_what_asserts_no_place_is_not_refused_because_others_expired_before_it_w
     expire(harness, 1, 3)
     later = harness.metadata().last_updated_ms + 120_000
     monkeypatch.setattr(harness.runtime, "now_ms", lambda: later)
-    monkeypatch.setattr(clients, "NOW", later)
+    monkeypatch.setattr(writers, "NOW", later)
     assert harness.commit(sent(harness, harness.metadata(), kind)).snapshot_ids == (MINE,)
 
 

@@ -8,7 +8,7 @@ import pytest
 from iceberg_hms.coordinator.scheduling.kept_lock import KeptLock
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, RequirementFailed
 from iceberg_hms.testing.memory_lock import MemoryTableLock
-from tests.changes.clients import Writer, request
+from tests.changes.writers import Writer, request
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Unknown

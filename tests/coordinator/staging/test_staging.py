@@ -4,7 +4,7 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity, StagedChange
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.clock import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.group.commit_group import GroupResult
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
@@ -25,7 +25,7 @@ from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from simulation.actors.requests import assert_create
 from tests.changes import tables
-from tests.changes.clients import Writer, request
+from tests.changes.writers import Writer, request
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.resends import MINE, expire, with_files

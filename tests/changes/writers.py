@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.clients.blind_append import PolicyLookup, default_policy
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
-from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes.change import ChangeIdentity, ClientBase
-from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.changes.clients.lineage import Lineage, Presence
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.changes.tables import UUID, snapshot, table
 

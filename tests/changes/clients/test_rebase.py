@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.blind_append import REBASE_APPENDS, RebasePolicy
+from iceberg_hms.changes.clients.blind_append import REBASE_APPENDS, RebasePolicy
 from iceberg_hms.coordinator.staging.invariants import check_transition
 from iceberg_hms.errors import CommitStateUnknown, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent
@@ -18,8 +18,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from simulation.actors import requests
-from tests.changes.clients import Writer, committed, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, branch, table
+from tests.changes.writers import Writer, committed, data_file, request
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 

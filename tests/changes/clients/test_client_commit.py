@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
-from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.clients.client_commit import ClientCommit, RebasableCommit
+from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from simulation.actors import requests
 from simulation.actors.requests import for_update_table
-from tests.changes.clients import Writer, assert_ref, committed, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, snapshot, table, with_main
+from tests.changes.writers import Writer, assert_ref, committed, request
 
 ADD = updates.add_snapshot(snapshot(10, parent_snapshot_id=1, sequence_number=2))
 MOVE = updates.set_snapshot_ref("main", 10)

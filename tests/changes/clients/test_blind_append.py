@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.changes.blind_append import (
+from iceberg_hms.changes.clients.blind_append import (
     ISOLATION_LEVELS,
     REBASE_APPENDS,
     RebasePolicy,
@@ -12,9 +12,9 @@ from iceberg_hms.changes.blind_append import (
     policy_for,
     why_not_blind,
 )
+from tests.changes.clients.test_known_senders import SPARK as KEYS_OF_SPARK
+from tests.changes.clients.test_known_senders import TRINO as KEYS_OF_TRINO
 from tests.changes.tables import SNAPSHOT_ISOLATION, table
-from tests.changes.test_known_senders import SPARK as KEYS_OF_SPARK
-from tests.changes.test_known_senders import TRINO as KEYS_OF_TRINO
 
 METRICS = {"operation": "append", "added-data-files": "1", "total-records": "10", "manifests-kept": "3"}
 SPARK = {**METRICS, **KEYS_OF_SPARK}

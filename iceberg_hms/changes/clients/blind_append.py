@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from iceberg_hms.changes.known_senders import is_known_sender
+from iceberg_hms.changes.clients.known_senders import is_known_sender
 from iceberg_hms.changes.summary import METRICS
 from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import requirements, updates
-from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.clients.request import Client, from_request
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from simulation.actors import requests

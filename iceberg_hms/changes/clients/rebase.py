@@ -16,9 +16,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.changes import blind_append, summary
-from iceberg_hms.changes.appended_files import AppendedFiles
+from iceberg_hms.changes import summary
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.clients import blind_append
+from iceberg_hms.changes.clients.appended_files import AppendedFiles
 from iceberg_hms.changes.manifest_delta import (
     ManifestDelta,
     NotRebasable,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.changes.known_senders import KNOWN_SENDERS, KnownSender, is_known_sender
+from iceberg_hms.changes.clients.known_senders import KNOWN_SENDERS, KnownSender, is_known_sender
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 
 ENGINE = KnownSender(
     engine="engine",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.views.view_metadata import ViewMetadata
 from tests.format.views.samples import schema, spec_example, version

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import referenced_specs
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.appended_files import AppendedFiles
-from iceberg_hms.changes.blind_append import PolicyLookup
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, StagedChange, Update
-from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.changes.clients import rebase as rebasing
+from iceberg_hms.changes.clients.appended_files import AppendedFiles
+from iceberg_hms.changes.clients.blind_append import PolicyLookup
+from iceberg_hms.changes.clients.lineage import Lineage, Presence
 from iceberg_hms.changes.manifest_delta import NotRebasable
 from iceberg_hms.changes.sequence_numbers import parent_conflict, renumber
 from iceberg_hms.changes.summary import whole_number

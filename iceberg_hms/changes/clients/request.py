@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
 from iceberg_hms.changes.change import Change, ChangeIdentity, ClientBase, Requirement, Update
-from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
+from iceberg_hms.changes.clients.blind_append import PolicyLookup, default_policy
+from iceberg_hms.changes.clients.client_commit import ClientCommit, RebasableCommit
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.named_locations import new_paths

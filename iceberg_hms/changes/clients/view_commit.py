@@ -11,7 +11,7 @@ from typing import Final
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Requirement, Update
-from iceberg_hms.changes.request import MAX_LAYOUTS, check_count
+from iceberg_hms.changes.clients.request import MAX_LAYOUTS, check_count
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.views.apply import apply

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes import appended_files
-from iceberg_hms.changes.appended_files import AppendedFiles
+from iceberg_hms.changes.clients import appended_files
+from iceberg_hms.changes.clients.appended_files import AppendedFiles
 from iceberg_hms.changes.manifest_delta import ManifestDelta
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
 from iceberg_hms.errors import InvalidInput, MissingFile
@@ -18,8 +18,8 @@ from iceberg_hms.format.manifests.manifest_list import ManifestContent, Manifest
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
-from tests.changes.clients import Writer, committed, data_file, request
 from tests.changes.tables import BY_LEVEL, SNAPSHOT_ISOLATION, UNPARTITIONED, table, with_main
+from tests.changes.writers import Writer, committed, data_file, request
 
 MINE = 10
 ADDED = ManifestEntry(EntryStatus.ADDED, data_file("mine"), snapshot_id=MINE)
