@@ -12,7 +12,7 @@ from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, client_locations, 
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.changes.clients.view_commit import ViewCommit
-from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
+from iceberg_hms.coordinator.locations.location_policy import LocationPolicy
 from iceberg_hms.coordinator.operations.view_operations import LoadedView as LoadedView
 from iceberg_hms.coordinator.operations.view_operations import (
     ViewOperations,
@@ -86,7 +86,7 @@ class Views:
             version,
             now_ms=runtime.now_ms(),
         )
-        locations = self._locations_of(name, client)
+        locations = client_locations(self._locations, name, client)
         if locations is not None:
             check_locations(locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
         if location:
@@ -113,7 +113,9 @@ class Views:
         name = view_name(identifier)
         change = ViewCommit.parse(requirements, updates, max_updates=self._access.services.settings.max_updates)
         wait = self._access.wait_seconds(wait_seconds)
-        return self._operations.commit(name, change, wait_seconds=wait, locations=self._locations_of(name, client))
+        return self._operations.commit(
+            name, change, wait_seconds=wait, locations=client_locations(self._locations, name, client)
+        )
 
     def drop(self, identifier: Identifier, *, wait_seconds: float | None = None) -> None:
         """Remove a view from the metastore; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
@@ -145,15 +147,12 @@ class Views:
         name = new_view_name(identifier)
         services = self._access.services
         namespace = services.namespaces.load(name.namespace)
-        locations = self._locations_of(name, client)
+        locations = client_locations(self._locations, name, client)
         guard = None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
         root = namespace_folder(services, name, namespace)
         return self._operations.register(
             name, metadata_location, owner=owner or None, root=root, guard=guard, check=check
         )
-
-    def _locations_of(self, name: TableName, client: Client | None) -> ClientLocations | None:
-        return client_locations(self._locations, name, client)
 
     @property
     def _operations(self) -> ViewOperations:

@@ -246,25 +246,22 @@ def warehouse_finding(warehouse: str, files: Files) -> CheckResult:
 def metadata_findings(limit: int, catalog: Catalog, files: Files, clock: Clock = SYSTEM_CLOCK) -> Iterator[CheckResult]:
     """Which tables have a metadata file of more than half of `limit` bytes. Two calls for each table, until
     `_LOOK_SECONDS` are over or `_LARGE_MAX` were found."""
-    until, looked, large = clock.monotonic() + _LOOK_SECONDS, 0, 0
-    why = ""
-    tables = _tables(catalog)
-    while not why:
-        try:
-            table = next(tables, None)
-        except IcebergHmsError as error:
-            why = error.message
-            break
-        if table is None:
-            break
-        looked += 1
-        size = _metadata_bytes(catalog, files, table)
-        if size > limit // 2:
-            large += 1
-            found = f"{size} bytes of {limit}" if size <= limit else f"{size} bytes, more than {limit}: it is refused"
-            yield CheckResult("tables", str(table), CheckState.WARNING, found, _TRIM)
-        if clock.monotonic() >= until or large == _LARGE_MAX:
-            why = f"{_LOOK_SECONDS:g} s were over, or {_LARGE_MAX} large ones were found"
+    until, looked, large, why = clock.monotonic() + _LOOK_SECONDS, 0, 0, ""
+    try:
+        for table in _tables(catalog):
+            looked += 1
+            size = _metadata_bytes(catalog, files, table)
+            if size > limit // 2:
+                large += 1
+                found = f"{size} bytes of {limit}"
+                if size > limit:
+                    found = f"{size} bytes, more than {limit}: it is refused"
+                yield CheckResult("tables", str(table), CheckState.WARNING, found, _TRIM)
+            if clock.monotonic() >= until or large == _LARGE_MAX:
+                why = f"{_LOOK_SECONDS:g} s were over, or {_LARGE_MAX} large ones were found"
+                break
+    except IcebergHmsError as error:
+        why = error.message
     if why:
         yield CheckResult("tables", "metadata files", CheckState.WARNING, f"looked at {looked}, not at all: {why}")
     elif not large:

@@ -40,24 +40,21 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
-        except KeyboardInterrupt:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except IcebergHmsError as error:
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - the last place
             if common.interrupted(error):
                 raise typer.Exit(ExitCode.INTERRUPTED) from None
-            _tell(error)
-            raise typer.Exit(common.exit_code_of(error)) from None
-        except Exception as error:  # noqa: BLE001 - the last place: a person gets two lines, the trace is a flag away
-            if common.interrupted(error):
-                raise typer.Exit(ExitCode.INTERRUPTED) from None
-            unexpected = IcebergHmsError(
-                f"unexpected {type(error).__name__}: {error}",
-                next_step="run it again with `iceberg-hms --debug ...` and report what it prints",
-            )
-            _tell(unexpected)
-            raise typer.Exit(ExitCode.FAILED) from None
+            known = error if isinstance(error, IcebergHmsError) else _unexpected(error)
+            _tell(known)
+            raise typer.Exit(common.exit_code_of(known)) from None
 
     return run_command
+
+
+def _unexpected(error: BaseException) -> IcebergHmsError:
+    return IcebergHmsError(
+        f"unexpected {type(error).__name__}: {error}",
+        next_step="run it again with `iceberg-hms --debug ...` and report what it prints",
+    )
 
 
 def _tell(error: IcebergHmsError) -> None:

@@ -16,7 +16,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,29 +37,18 @@ _ORPHANED: Final = 1
 _GRACE: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """metastore_uri, warehouse, table: where to commit. name: of this writer. source: folder of the Hive table.
-    month: the month of the flights that it writes. batches: how many days of that month, one commit a day."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Options from the command line; argparse ends the process on wrong ones.
 
-    metastore_uri: str
-    warehouse: str
-    table: str
-    name: str
-    source: Path
-    month: int
-    batches: int
-
-
-def parse(arguments: Sequence[str]) -> Options:
-    """Options from the command line; argparse ends the process on wrong ones."""
+    metastore_uri, warehouse, table: where to commit. name: of this writer. source: folder of the Hive table. month: the
+    month of the flights that it writes. batches: how many days of that month, one commit a day."""
     parser = argparse.ArgumentParser(prog="python -m iceberg_hms.cli.demo.writer")
     for name in ("metastore-uri", "warehouse", "table", "name"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--source", required=True, type=Path)
     for name in ("month", "batches"):
         parser.add_argument(f"--{name}", required=True, type=int)
-    return Options(**vars(parser.parse_args(arguments)))
+    return parser.parse_args(arguments)
 
 
 def departures(source: Path, month: int, day: int, writer: str) -> pa.Table:
@@ -95,7 +83,11 @@ def with_field_ids(rows: pa.Table, schema: Schema) -> pa.Table:
 
 
 def commit_batches(
-    table: Table, options: Options, report: Callable[..., None], now: Callable[[], float], stopped: threading.Event
+    table: Table,
+    options: argparse.Namespace,
+    report: Callable[..., None],
+    now: Callable[[], float],
+    stopped: threading.Event,
 ) -> None:
     """Write one Parquet file a day, append it, and report each commit as acknowledged or failed, until stopped."""
     import pyarrow.parquet as pq

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,8 +46,8 @@ def source(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def options(source: Path, batches: int = 2) -> writer.Options:
-    return writer.Options("thrift://h:1", "file:/wh", "nyc.departures", "python-1", source, 2, batches)
+def options(source: Path, batches: int = 2) -> Namespace:
+    return Namespace(table="nyc.departures", name="python-1", source=source, month=2, batches=batches)
 
 
 def test_a_days_flights_come_from_all_files_of_the_partition(source: Path) -> None:
@@ -85,7 +86,7 @@ class FakeTable:
         return SimpleNamespace(replays=1, snapshot_ids=(7,))
 
 
-def reported(table: Any, options: writer.Options, stopped: threading.Event) -> list[tuple[str, dict[str, Any]]]:
+def reported(table: Any, options: Namespace, stopped: threading.Event) -> list[tuple[str, dict[str, Any]]]:
     events: list[tuple[str, dict[str, Any]]] = []
     writer.commit_batches(table, options, lambda event, **values: events.append((event, values)), lambda: 0.0, stopped)
     return events
@@ -116,7 +117,8 @@ def test_a_writer_that_is_stopped_begins_no_new_commit(source: Path, tmp_path: P
 def test_the_command_line_is_understood_with_spaces() -> None:
     given = ["--metastore-uri=thrift://h:1", "--warehouse=file:/a b", "--source=/a b/c", "--table=a.b", "--name=n"]
     parsed = writer.parse([*given, "--month=2", "--batches=3"])
-    assert parsed == writer.Options("thrift://h:1", "file:/a b", "a.b", "n", Path("/a b/c"), 2, 3)
+    where = {"metastore_uri": "thrift://h:1", "warehouse": "file:/a b", "table": "a.b"}
+    assert vars(parsed) == {**where, "name": "n", "source": Path("/a b/c"), "month": 2, "batches": 3}
 
 
 def test_an_unreachable_metastore_is_one_message_without_a_trace() -> None:
