@@ -94,7 +94,7 @@ def test_without_a_certificate_of_the_client_authority_nobody_is_served(
 def test_a_new_certificate_is_used_without_a_restart(
     authority: Authority, server_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iceberg_hms.rest.tls.Certificates.__init__.__kwdefaults__", {"look_seconds": 0.0})
+    monkeypatch.setattr("iceberg_hms.rest.tls.LOOK_SECONDS", 0.0)
     file = tmp_path / "server.pem"
     file.write_bytes(server_file.read_bytes())
     other = Authority.make(tmp_path / "next")

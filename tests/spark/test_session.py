@@ -239,8 +239,13 @@ def test_an_interrupted_launch_ends_with_the_end_of_the_jvms_input(monkeypatch: 
 
     returned = threading.Event()
     monkeypatch.setattr(session, "launch_gateway", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        configure(builder(), **RUNNING).getOrCreate()
+    # A shell's background job inherits that the signal is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            configure(builder(), **RUNNING).getOrCreate()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not closed.is_set()
     returned.set()
     assert closed.wait(10)
