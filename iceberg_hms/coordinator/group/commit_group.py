@@ -57,7 +57,7 @@ from iceberg_hms.errors import (
     LockNotAcquired,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.work import Usage, measured
+from iceberg_hms.work import measured
 
 logger = logging.getLogger(__name__)
 
@@ -133,9 +133,9 @@ class CommitGroup:
     def commit(self, kept_lock: HeldLock | None = None) -> GroupResult:
         """Commit the group; every commit has its outcome when this returns. kept_lock: the table's, if it was taken
         before; the group gives it back."""
-        with measured() as usage:
+        with measured() as self._figures.usage:
             try:
-                self._load_to_swap(usage, kept_lock)
+                self._load_to_swap(kept_lock)
             except BaseException as error:  # noqa: BLE001 - whatever it is, every commit gets its answer
                 self._abandon()
                 self._fail_unsent(reason_to_refuse(self._name, error))
@@ -143,11 +143,11 @@ class CommitGroup:
                 if kept_lock is not None:
                     # For an error before the steps that need it: twice is harmless.
                     kept_lock.release()
-        self._answer_and_tidy(usage)
+        self._answer_and_tidy()
         location = self.landed[-1].location if self.landed else None
         return GroupResult(location, self._contested, self._behind_foreign_writer, self._outcomes.answered_at)
 
-    def _load_to_swap(self, usage: Usage, kept_lock: HeldLock | None) -> None:
+    def _load_to_swap(self, kept_lock: HeldLock | None) -> None:
         """Steps 2 to 8. Steps 2 to 4 come first unless the last group found that they would be wasted; steps 5 to 8 are
         done again with another lock if the first one is lost before a swap was sent. A group whose changes are all
         refused needs no lock, unless it has to fence the table."""
@@ -176,7 +176,7 @@ class CommitGroup:
             else:
                 if len(self._outcomes.known) > 1:
                     # The lock is given back while their clients send the next commits.
-                    self._outcomes.answer(self._runtime, usage)
+                    self._outcomes.answer(self._runtime, self._figures.usage)
                 return
             finally:
                 lock.release()
@@ -477,12 +477,12 @@ class CommitGroup:
 
     # Step 9: answer the callers, tidy up, publish
 
-    def _answer_and_tidy(self, usage: Usage) -> None:
-        self._outcomes.answer(self._runtime, usage)
+    def _answer_and_tidy(self) -> None:
+        self._outcomes.answer(self._runtime, self._figures.usage)
         self._outcomes.answer_unproved()
         ports, known = self._ports, self._outcomes.known
         self._files.delete_garbage(ports.files, ports.manifests, known, self._swaps, self.landed)
-        self._outcomes.publish(ports.events, usage)
+        self._outcomes.publish(ports.events, self._figures.usage)
 
     # What waits, and what is not sent
 

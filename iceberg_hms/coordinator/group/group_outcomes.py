@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.outcome.already_committed import (
@@ -34,9 +34,11 @@ from iceberg_hms.work import Usage
 class GroupFigures:
     """What the reports of a group count and measure.
 
-    started: when the group began, by `Runtime.now()`. The others: as `CommitReport` has them."""
+    started: when the group began, by `Runtime.now()`. usage: what it has used so far. The others: as `CommitReport` has
+    them."""
 
     started: float
+    usage: Usage = field(default_factory=Usage)
     attempts: int = 0
     replays: int = 0
     lock_wait_ms: float = 0.0
@@ -60,6 +62,8 @@ class GroupFigures:
             lock_wait_ms=self.lock_wait_ms,
             swap_ms=self.swap_ms,
             total_ms=(now - commit.started) * 1000,
+            metastore_calls=len(self.usage.calls),
+            bytes_written=sum(self.usage.writes),
             already_committed=found != own,
         )
 

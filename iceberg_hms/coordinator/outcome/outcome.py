@@ -49,7 +49,10 @@ class CommitReport:
 
     def with_usage(self, usage: Usage) -> CommitReport:
         """The report with what the commit used."""
-        return replace(self, metastore_calls=len(usage.calls), bytes_written=sum(usage.writes))
+        calls, written = len(usage.calls), sum(usage.writes)
+        if (calls, written) == (self.metastore_calls, self.bytes_written):
+            return self
+        return replace(self, metastore_calls=calls, bytes_written=written)
 
 
 @dataclass(frozen=True, slots=True)
