@@ -143,13 +143,14 @@ def added_snapshots(base: TableMetadata | None, new: TableMetadata) -> Sequence[
 
 
 def snapshot_log_is_in_order(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    log = new.log_rows
     last_old = base.log_rows[-1] if base is not None and base.log_rows else None
-    for index in range(len(log) - 1, 0, -1):
-        if log[index] is last_old:
+    later = None
+    for place, entry in enumerate(reversed(new.log_rows)):
+        if later is not None and later["timestamp-ms"] < entry["timestamp-ms"] - CLOCK_SKEW_MS:
+            return f"snapshot-log entry {len(new.log_rows) - place} is older than the one before it"
+        if entry is last_old:
             return None
-        if log[index]["timestamp-ms"] < log[index - 1]["timestamp-ms"] - CLOCK_SKEW_MS:
-            return f"snapshot-log entry {index} is older than the one before it"
+        later = entry
     return None
 
 

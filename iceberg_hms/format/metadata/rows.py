@@ -179,14 +179,20 @@ class Rows(Sequence[Row]):
     def __iter__(self) -> Iterator[Row]:
         return chain(chain.from_iterable(block.rows for block in self.blocks), self.rest)
 
+    def __reversed__(self) -> Iterator[Row]:
+        return chain(reversed(self.rest), chain.from_iterable(reversed(block.rows) for block in reversed(self.blocks)))
+
     @overload
     def __getitem__(self, index: int) -> Row: ...
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
         full = len(self.blocks) * BLOCK_ROWS
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if start >= full and step > 0:
+                return [*self.rest[start - full : max(0, stop - full) : step]]
+            return [self[each] for each in range(start, stop, step)]
         at = index + full + len(self.rest) if index < 0 else index
         if not 0 <= at < full + len(self.rest):
             raise IndexError(index)
