@@ -8,6 +8,7 @@ and their JSON text with the version before it (`rows.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 import orjson
@@ -304,12 +305,10 @@ class TableMetadata:
     def successor(self, fields: Mapping[str, Any]) -> TableMetadata:
         """Metadata of other JSON, unchecked, that keeps cached values whose JSON fields are the same objects."""
         successor = TableMetadata(fields)
-        before = self.fields
-        changed = {key for key, value in fields.items() if before.get(key) is not value}
-        changed.update(before.keys() - fields.keys())
+        before, cached = self.fields, self.__dict__
         for name, keys in _COMPUTED_FROM.items():
-            if name in self.__dict__ and changed.isdisjoint(keys):
-                successor.__dict__[name] = self.__dict__[name]
+            if name in cached and all(map(is_, map(fields.get, keys), map(before.get, keys))):
+                successor.__dict__[name] = cached[name]
         return successor
 
     def __eq__(self, other: object) -> bool:
