@@ -77,7 +77,7 @@ def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
 
 def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
     value = raw.get(key, _MISSING)
-    if not is_integer(value, MIN_INT, MAX_INT):
+    if type(value) is not int or not MIN_INT <= value <= MAX_INT:
         _refuse_field(raw, key, what, "an int")
     return value
 
@@ -88,7 +88,7 @@ def optional_int(raw: Mapping[str, Any], key: str, what: str) -> int | None:
 
 def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
     value = raw.get(key, _MISSING)
-    if not is_integer(value, MIN_LONG, MAX_LONG):
+    if type(value) is not int or not MIN_LONG <= value <= MAX_LONG:
         _refuse_field(raw, key, what, "a long")
     return value
 
@@ -126,7 +126,7 @@ def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str,
 
 def is_integer(value: Any, lowest: int, highest: int) -> TypeGuard[int]:
     """True for an int within the bounds; JSON's true and false are not integers."""
-    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
+    return type(value) is int and lowest <= value <= highest
 
 
 def shown(value: Any) -> str:

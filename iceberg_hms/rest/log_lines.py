@@ -58,7 +58,7 @@ def _cut(value: Any) -> Any:
         return value if len(value) <= TEXT_MAX else cut(value)
     if isinstance(value, dict):
         return {name: _cut(part) for name, part in value.items()}
-    return [_cut(part) for part in value] if isinstance(value, list | tuple) else value
+    return [_cut(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def cut(text: str, most: int = TEXT_MAX) -> str:
