@@ -194,7 +194,8 @@ class Dropped:
             for number, path in zip(numbers, paths, strict=True):
                 files.write(path, parquet(number, "ERROR"))
             table.append(paths)
-        self.catalog.subscribe(self.events.append)
+        # The event of the last append may come after its answer.
+        self.catalog.subscribe(lambda event: event["event"] == "committed" or self.events.append(event))
         self.row = self.pointer.rows[table.name]
         version = TableVersion(self.catalog.pointer("db.t"), TableMetadata({**table.metadata.fields, **fields}))
         ports = self.catalog.services.ports
