@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import (
-    AsJson,
-    ConfigFile,
-    ExitCode,
-    Lock,
-    MetastoreUri,
-    Overrides,
-    Warehouse,
-    ZooKeeper,
-    environment,
-    load_all_settings,
-    require_metastore,
-)
+from iceberg_hms.cli import common, output
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
@@ -108,13 +95,13 @@ _CACHED = (
 
 def doctor(
     context: typer.Context,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    zookeeper: ZooKeeper = None,
-    lock: Lock = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    zookeeper: common.ZooKeeper = None,
+    lock: common.Lock = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Find out what the metastore can do: version, locks, compare-and-swap, warehouse; and which tables have metadata
     files near the size at which this package refuses them.
@@ -122,11 +109,11 @@ def doctor(
     Makes a scratch view in the database `default` and a scratch file in the warehouse, and removes both. The exit code
     is 1 if commits cannot work.
     """
-    settings, server = load_all_settings(
+    settings, server = common.load_all_settings(
         config, overrides, metastore_uri=metastore_uri, warehouse=warehouse, zookeeper=zookeeper, lock=lock
     )
-    require_metastore(settings)
-    env = environment(context)
+    common.require_metastore(settings)
+    env = common.environment(context)
     files = env.files(settings)
     findings = [*servers_findings(settings, env.probe), warehouse_finding(settings.warehouse, files)]
     with env.connect(settings) as catalog:
@@ -138,7 +125,7 @@ def doctor(
     else:
         print_findings(findings, settings, server)
     if not healthy:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(common.ExitCode.FAILED)
 
 
 def print_findings(findings: Sequence[CheckResult], *settings: SettingsGroup) -> None:

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import (
-    AsJson,
-    ConfigFile,
-    MetastoreUri,
-    Overrides,
-    TableArgument,
-    Warehouse,
-    load_settings,
-    open_catalog,
-)
+from iceberg_hms.cli import common, output
 from iceberg_hms.cli.render import identifier, moment
 from iceberg_hms.cli.tables import total
 from iceberg_hms.inspect.history import history_rows
@@ -31,17 +21,17 @@ _CHANGES = (
 
 def history(
     context: typer.Context,
-    table: TableArgument,
+    table: common.TableArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show only the newest N; 0 = all.")] = 0,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Show which snapshots were current, since when, and what each changed."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    with common.open_catalog(context, settings) as catalog:
         loaded = catalog.load(table)
     rows = history_rows(loaded.metadata)[-limit:]
     if as_json:

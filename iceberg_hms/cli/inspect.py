@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from iceberg_hms.cli import output, render
-from iceberg_hms.cli.common import (
-    AsJson,
-    ConfigFile,
-    MetastoreUri,
-    Overrides,
-    TableArgument,
-    Warehouse,
-    load_settings,
-    open_catalog,
-)
+from iceberg_hms.cli import common, output, render
 from iceberg_hms.inspect.files import file_rows, manifest_rows
 from iceberg_hms.inspect.history import choose_snapshot, history_rows, ref_rows, snapshot_rows
 from iceberg_hms.inspect.metadata import column_rows, metadata_facts, metadata_log_rows, sort_order_rows, spec_rows
@@ -48,7 +38,7 @@ class Part(StrEnum):
 
 def inspect(
     context: typer.Context,
-    table: TableArgument,
+    table: common.TableArgument,
     parts: Annotated[
         list[Part] | None, typer.Option("--part", "-p", help="Only this part; may be repeated. Default: all.")
     ] = None,
@@ -57,16 +47,16 @@ def inspect(
     ] = None,
     ref: Annotated[str | None, typer.Option("--ref", help="Manifests and files of this branch or tag.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most N files; 0 = all.")] = 20,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Take a table apart: HMS parameters, metadata, snapshots, manifests, data files."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
     wanted = list(dict.fromkeys(parts or Part))
-    with open_catalog(context, settings) as catalog:
+    with common.open_catalog(context, settings) as catalog:
         pointer, loaded = read_together(catalog, table)
         snapshot = choose_snapshot(loaded.metadata, snapshot_id=snapshot_id, ref=ref)
         found = {part: collect(part, catalog, pointer, loaded, snapshot, limit) for part in wanted}

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import ExitWithStdin, environment, require_extra
+from iceberg_hms.cli import common, output
 
 DEFAULT_DIRECTORY = Path("iceberg-hms-local")
 
@@ -26,15 +25,15 @@ def local(
         str | None, typer.Option(metavar="URI", help="Root folder of tables. Default: warehouse in --dir.")
     ] = None,
     zookeeper: Annotated[bool, typer.Option("--zookeeper/--no-zookeeper", help="Start ZooKeeper, too.")] = True,
-    exit_with_stdin: ExitWithStdin = False,
+    exit_with_stdin: common.ExitWithStdin = False,
 ) -> None:
     """Run a Hive Metastore and a ZooKeeper on this machine.
 
     Prints one line of JSON on stdout when both listen, and ends with Ctrl-C. Both listen on 127.0.0.1 alone and end
     with this process, however it ends. Needs Java 17.
     """
-    require_extra("spark", "pyspark")
-    env = environment(context)
+    common.require_extra("spark", "pyspark")
+    env = common.environment(context)
     with ExitStack() as stack:
         lifetime = stack.enter_context(env.lifetime(exit_with_stdin))
         output.note(f"starting the servers in {directory.absolute()}, which takes about ten seconds")

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import (
-    AsJson,
-    ConfigFile,
-    MetastoreUri,
-    Overrides,
-    ZooKeeper,
-    load_settings,
-    one_line,
-    open_catalog,
-)
+from iceberg_hms.cli import common, output
 from iceberg_hms.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,15 +30,15 @@ class Keeper(StrEnum):
 def list_locks(
     context: typer.Context,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="database.table; else all.")] = None,
-    metastore_uri: MetastoreUri = None,
-    zookeeper: ZooKeeper = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    zookeeper: common.ZooKeeper = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """List locks, and who holds or awaits them."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with common.open_catalog(context, settings) as catalog:
         listing = catalog.locks.list(table)
     _tell_problems(listing)
     if as_json:
@@ -61,15 +51,15 @@ def list_locks(
 def show(
     context: typer.Context,
     lock_id: LockId,
-    metastore_uri: MetastoreUri = None,
-    zookeeper: ZooKeeper = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    zookeeper: common.ZooKeeper = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Show one lock."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with common.open_catalog(context, settings) as catalog:
         lock = catalog.locks.find(lock_id)
     _print_one(lock, as_json)
 
@@ -78,15 +68,15 @@ def break_lock(
     context: typer.Context,
     lock_id: LockId,
     yes: Annotated[bool, typer.Option("--yes", help="The holder is dead, or must stop: take its lock away.")] = False,
-    metastore_uri: MetastoreUri = None,
-    zookeeper: ZooKeeper = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    zookeeper: common.ZooKeeper = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Take a lock away from its holder."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with common.open_catalog(context, settings) as catalog:
         if not yes:
             lock = catalog.locks.find(lock_id)
             raise ConfigError(
@@ -104,15 +94,15 @@ def use(
     force: Annotated[
         bool, typer.Option("--force", help="ZooKeeper is gone for good, and no writer that uses it is alive.")
     ] = False,
-    metastore_uri: MetastoreUri = None,
-    zookeeper: ZooKeeper = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    zookeeper: common.ZooKeeper = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """Choose which lock a table takes. `zookeeper` declares that all its writers are iceberg-hms with ZooKeeper."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with common.open_catalog(context, settings) as catalog:
         catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
     if as_json:
         output.print_json({"name": name, "lock": keeper.value})
@@ -149,7 +139,7 @@ def _print_one(lock: LockRecord, as_json: bool) -> None:
 
 def _tell_problems(listing: Listing) -> None:
     for problem in listing.problems:
-        output.note(f"not listed: {one_line(problem)}")
+        output.note(f"not listed: {common.one_line(problem)}")
 
 
 def _tell_dead(listing: Listing) -> None:

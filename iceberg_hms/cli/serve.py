@@ -17,20 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iceberg_hms.cli import logs, output
-from iceberg_hms.cli.common import (
-    ConfigFile,
-    ExitWithStdin,
-    Lock,
-    MetastoreUri,
-    Overrides,
-    Warehouse,
-    ZooKeeper,
-    environment,
-    load_all_settings,
-    open_catalog,
-    require_extra,
-)
+from iceberg_hms.cli import common, logs, output
 from iceberg_hms.cli.lifetime import Lifetime, inherited
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
@@ -57,10 +44,10 @@ _SWITCH_SECONDS = 0.0005
 
 def serve(
     context: typer.Context,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    zookeeper: ZooKeeper = None,
-    lock: Lock = None,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    zookeeper: common.ZooKeeper = None,
+    lock: common.Lock = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 = any free one. Default: 8181.")] = None,
     token_file: Annotated[
@@ -70,9 +57,9 @@ def serve(
     audit_log: Annotated[
         str | None, typer.Option(metavar="FILE", help="File for the audit trail. Default: with the log, on stderr.")
     ] = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    exit_with_stdin: ExitWithStdin = False,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    exit_with_stdin: common.ExitWithStdin = False,
 ) -> None:
     """Serve the Iceberg REST catalog.
 
@@ -80,7 +67,7 @@ def serve(
     Without --token-file or --no-auth it makes a token of its own, which is in that line. SIGUSR2 restarts it in place,
     with its arguments: new connections wait meanwhile. A socket that systemd hands over replaces --host and --port.
     """
-    library, settings = load_all_settings(
+    library, settings = common.load_all_settings(
         config,
         overrides,
         metastore_uri=metastore_uri,
@@ -94,14 +81,14 @@ def serve(
     warehouses = load_warehouses((library, settings), file=config)
     access, token = choose_access(token_file, settings, no_auth=no_auth)
     made = {} if token is None else {"token": token}
-    require_extra("server", "starlette", "uvicorn")
+    common.require_extra("server", "starlette", "uvicorn")
     from iceberg_hms.rest.server import RestServer
 
     raise_open_files(settings.rest_max_open_files)
     with (
         logs.in_background(settings.rest_audit_log) as log,
-        environment(context).lifetime(exit_with_stdin) as lifetime,
-        open_catalog(context, library) as catalog,
+        common.environment(context).lifetime(exit_with_stdin) as lifetime,
+        common.open_catalog(context, library) as catalog,
         open_warehouses(context, library, warehouses) as others,
     ):
         where, listener = (settings.rest_host, settings.rest_port), inherited(os.environ)
@@ -116,7 +103,7 @@ def serve(
         kept = _run(server, lifetime, announce)
     if kept is not None and lifetime.restarts:
         output.note("restarting")
-        environment(context).restart(kept)
+        common.environment(context).restart(kept)
     if not log.is_written:
         # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
@@ -176,7 +163,7 @@ def open_warehouses(
             logger.warning("warehouses %s have the same metastore, and so the same tables", ", ".join(names))
     with ExitStack() as stack:
         yield {
-            name: (stack.enter_context(open_catalog(context, library)), settings)
+            name: (stack.enter_context(common.open_catalog(context, library)), settings)
             for name, (library, settings) in warehouses.items()
         }
 
@@ -207,7 +194,7 @@ def choose_access(token_file: Path | None, settings: RestSettings, *, no_auth: b
             raise ConfigError("--no-auth was given, and who may call too", next_step="keep one of the two")
         return Everyone(), None
     if settings.rest_oidc_issuer or settings.rest_oidc_audience:
-        require_extra("oidc", "jwt", "cryptography")
+        common.require_extra("oidc", "jwt", "cryptography")
         from iceberg_hms.rest.access.oidc import OidcIssuer
 
         issuer = OidcIssuer(settings, SYSTEM_CLOCK)

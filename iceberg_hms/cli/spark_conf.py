@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_all_settings
+from iceberg_hms.cli import common, output
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import read_only_token
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, defaults_file, session_configuration
@@ -41,14 +40,14 @@ def spark_conf(
         Path | None, typer.Option(metavar="FILE", help="The file that the server was started with.")
     ] = None,
     form: Annotated[Form, typer.Option("--form", help="How to print the settings.")] = Form.DEFAULTS,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --form json.")] = False,
 ) -> None:
     """Print Spark's settings for a session catalog served by `iceberg-hms serve`."""
-    settings, server = load_all_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    settings, server = common.load_all_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
     if not settings.metastore_uri:
         _require_metastore_of_spark()
     values = session_configuration(

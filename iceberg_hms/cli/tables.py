@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from iceberg_hms.changes.summary import whole_number
-from iceberg_hms.cli import output
-from iceberg_hms.cli.common import (
-    AsJson,
-    ConfigFile,
-    MetastoreUri,
-    Overrides,
-    Warehouse,
-    load_settings,
-    one_line,
-    open_catalog,
-)
+from iceberg_hms.cli import common, output
 from iceberg_hms.cli.render import moment
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CorruptFile, InvalidInput, NotFound, StorageError
@@ -44,15 +34,15 @@ def tables(
     context: typer.Context,
     namespace: Annotated[str | None, typer.Argument(help="Only this database.")] = None,
     long: Annotated[bool, typer.Option("--long", "-l", help="Read each table's metadata, too.")] = False,
-    metastore_uri: MetastoreUri = None,
-    warehouse: Warehouse = None,
-    config: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    metastore_uri: common.MetastoreUri = None,
+    warehouse: common.Warehouse = None,
+    config: common.ConfigFile = None,
+    overrides: common.Overrides = None,
+    as_json: common.AsJson = False,
 ) -> None:
     """List Iceberg tables."""
-    settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
-    with open_catalog(context, settings) as catalog:
+    settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    with common.open_catalog(context, settings) as catalog:
         namespaces = catalog.list_namespaces() if namespace is None else [namespace]
         names = [name for each in namespaces for name in catalog.list_tables(each)]
         rows = [describe(catalog, name) if long else _named(name) for name in names]
@@ -74,7 +64,7 @@ def describe(catalog: Catalog, name: TableName) -> dict[str, Any]:
     try:
         metadata = catalog.load(name).metadata
     except (NotFound, CorruptFile, StorageError, InvalidInput) as error:
-        return row | {"error": one_line(error.message)}
+        return row | {"error": common.one_line(error.message)}
     snapshot = metadata.current_snapshot
     summary: Mapping[str, str] = {} if snapshot is None else snapshot.summary
     return row | {
