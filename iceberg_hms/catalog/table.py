@@ -8,7 +8,6 @@ from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.maintenance import MaintenanceOperations, ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
-from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
 from iceberg_hms.catalog.transaction import Transaction
@@ -122,9 +121,6 @@ class Table(
 
     def _nothing_to_do(self) -> CommitReport:
         return CommitReport(self.name, self.metadata_location, self.metadata)
-
-    def _start_id(self, branch: str) -> int | None:
-        return head_of(self.metadata, branch)
 
     def _take_over(self, state: LoadedTable | CommitReport) -> None:
         self.metadata = state.metadata

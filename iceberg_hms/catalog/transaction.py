@@ -9,7 +9,6 @@ from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.maintenance import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
-from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, StagedChange, Update
 from iceberg_hms.changes.operations.snapshot_operation import SnapshotOperation
@@ -171,9 +170,6 @@ class Transaction(
 
     def _nothing_to_do(self) -> None:
         return None
-
-    def _start_id(self, branch: str) -> int | None:
-        return head_of(self._start, branch)
 
     @property
     def _start_metadata(self) -> TableMetadata:

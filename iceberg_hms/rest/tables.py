@@ -101,14 +101,11 @@ def load_table(request: RestRequest) -> Response:
             # With the location, as Java does: the file is the table's own. Not NoSuchTable, after which Spark would
             # read the table through Hive.
             raise NotFound(error.message) from error
-    if loaded.metadata_location is None:
-        raise NoSuchTable(".".join(table))
-    config = request.table_config
-    tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode, config)
+    location, config = str(loaded.metadata_location), request.table_config
+    tag = entity_tag(version_of(loaded.metadata, location), mode, config)
     if tag_matches(request.headers.get("if-none-match"), tag):
         return not_modified(tag)
-
-    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.loads, config)
+    return loaded_response(loaded.metadata, location, mode, request.context.loads, config)
 
 
 def table_exists(request: RestRequest) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
@@ -66,7 +66,8 @@ class NewFileOperations(Submitter[Result]):
             described = self._described(files, on_extra_columns)
             if verify:
                 self._verify([*(file for file in files if isinstance(file, DataFile)), *deletes])
-            lineage = _carried_lineage(described)
+            #: Of the files that carry metadata columns of row lineage, by location.
+            lineage = {location: each.lineage for location, each in described.items() if each.lineage}
             if moves_rows:
                 lineage.update(self._unstated_lineage(files))
         except IcebergHmsError as error:
@@ -144,11 +145,6 @@ class NewFileOperations(Submitter[Result]):
         for start in range(0, len(reads), width):
             found += services.ports.runtime.gather(reads[start : start + width])
         return found
-
-
-def _carried_lineage(described: Mapping[str, DescribedFile]) -> dict[str, RowLineage]:
-    """Location -> the metadata columns of row lineage, for the files that carry any."""
-    return {location: each.lineage for location, each in described.items() if each.lineage}
 
 
 def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[GivenFile]:

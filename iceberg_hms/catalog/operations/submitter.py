@@ -45,10 +45,6 @@ class Submitter(ABC, Generic[Result]):
         while it waits. prepared: what the change wrote already."""
 
     @abstractmethod
-    def _start_id(self, branch: str) -> int | None:
-        """The branch's head in the state that the caller saw, before any step of a transaction."""
-
-    @abstractmethod
     def _open_manifests(self) -> RecordedWrites:
         """The manifests of the state that operations are planned on; with the lists that earlier steps staged."""
 
@@ -87,7 +83,7 @@ class Submitter(ABC, Generic[Result]):
             summary=with_wap_id(summary or {}, wap_id),
             idempotency_key=idempotency_key,
             caller=services.settings.user,
-            start_id=self._start_id(branch),
+            start_id=head_of(self._start_metadata, branch),
             earlier_ids=self._earlier_ids,
         )
 
