@@ -24,27 +24,10 @@ from iceberg_hms.errors import (
     ReadOnly,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.rest import payloads, responses
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
-from iceberg_hms.rest.payloads import (
-    Fields,
-    boolean,
-    missing_namespace_is,
-    renamed,
-    single_level,
-    single_namespace,
-)
-from iceberg_hms.rest.responses import (
-    counted_response,
-    entity_tag,
-    loaded_response,
-    no_content,
-    not_modified,
-    table_response,
-    tag_matches,
-    version_of,
-)
 from iceberg_hms.rest.settings import PurgePolicy
 
 logger = logging.getLogger(__name__)
@@ -54,7 +37,7 @@ _SNAPSHOT_MODES = ("all", "refs")
 
 def list_tables(request: RestRequest) -> Response:
     """GET tables: the Iceberg tables of a namespace, in order of their names."""
-    namespace = single_namespace(request.parameters["namespace"])
+    namespace = payloads.single_namespace(request.parameters["namespace"])
     page = request.page("tables", namespace)
     if page.size is None:
         tables, more = request.catalog.list_tables(namespace), False
@@ -63,13 +46,13 @@ def list_tables(request: RestRequest) -> Response:
     # The catalog may return the namespace in another case than the client's.
     identifiers = [{"namespace": [table.namespace], "name": table.name} for table in tables]
     token = page.token(tables[-1].name) if more else None
-    return counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
+    return responses.counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
 
 
 def create_table(request: RestRequest) -> Response:
     """POST tables: create a table; with `stage-create` only make its metadata, for a commit that creates it."""
-    namespace = single_namespace(request.parameters["namespace"])
-    fields = Fields.parse(request.body)
+    namespace = payloads.single_namespace(request.parameters["namespace"])
+    fields = payloads.Fields.parse(request.body)
     identifier = (namespace, fields.text("name"))
     shape = (
         fields.object("schema"),
@@ -84,7 +67,7 @@ def create_table(request: RestRequest) -> Response:
     request.require_protected(protected.changed(fields.string_map("properties"), marks), *identifier)
     if is_staged:
         staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
-        return table_response(staged.to_bytes(), None, request.context.memory, config=request.table_config)
+        return responses.table_response(staged.to_bytes(), None, request.context.memory, config=request.table_config)
     return _served(request, request.catalog.create_table(identifier, *shape, client=request.client))
 
 
@@ -94,7 +77,7 @@ def load_table(request: RestRequest) -> Response:
     mode = request.query.get("snapshots", "all").lower()
     if mode not in _SNAPSHOT_MODES:
         raise InvalidInput(f"Query parameter snapshots must be one of {', '.join(_SNAPSHOT_MODES)}")
-    with missing_namespace_is(NoSuchTable, table := named_table(request)):
+    with payloads.missing_namespace_is(NoSuchTable, table := named_table(request)):
         try:
             loaded = request.catalog.load(table)
         except MissingFile as error:
@@ -102,28 +85,28 @@ def load_table(request: RestRequest) -> Response:
             # read the table through Hive.
             raise NotFound(error.message) from error
     location, config = str(loaded.metadata_location), request.table_config
-    tag = entity_tag(version_of(loaded.metadata, location), mode, config)
-    if tag_matches(request.headers.get("if-none-match"), tag):
-        return not_modified(tag)
-    return loaded_response(loaded.metadata, location, mode, request.context.loads, config)
+    tag = responses.entity_tag(responses.version_of(loaded.metadata, location), mode, config)
+    if responses.tag_matches(request.headers.get("if-none-match"), tag):
+        return responses.not_modified(tag)
+    return responses.loaded_response(loaded.metadata, location, mode, request.context.loads, config)
 
 
 def table_exists(request: RestRequest) -> Response:
     """HEAD a table: 204 or 404."""
-    with missing_namespace_is(NoSuchTable, table := named_table(request)):
+    with payloads.missing_namespace_is(NoSuchTable, table := named_table(request)):
         if not request.catalog.table_exists(table):
             raise NoSuchTable(".".join(table))
-    return no_content()
+    return responses.no_content()
 
 
 def drop_table(request: RestRequest) -> Response:
     """DELETE a table; with `purgeRequested` its files too, as far as `rest.purge` says: those of a large table behind
     the answer. A Hive table whose files an Iceberg table reads loses its row alone."""
-    purge = boolean(request.query, "purgeRequested")
+    purge = payloads.boolean(request.query, "purgeRequested")
     policy = request.context.settings.rest_purge
     if purge:
         request.entry.details["purge"] = policy
-    with missing_namespace_is(NoSuchTable, table := named_table(request)):
+    with payloads.missing_namespace_is(NoSuchTable, table := named_table(request)):
         try:
             _drop_iceberg_table(request, table, purge=purge)
         except NotAnIcebergTable:
@@ -132,7 +115,7 @@ def drop_table(request: RestRequest) -> Response:
                 raise
     if purge and policy == PurgePolicy.KEEP:
         logger.info("%s was dropped and its files are kept: rest.purge is keep", ".".join(table))
-    return no_content()
+    return responses.no_content()
 
 
 def _drop_iceberg_table(request: RestRequest, table: tuple[str, str], *, purge: bool) -> None:
@@ -174,19 +157,19 @@ def _purge(request: RestRequest, purge: Purge) -> None:
 
 def rename_table(request: RestRequest) -> Response:
     """POST rename: rename a table, also into another namespace."""
-    source, destination = renamed(request.body, NoSuchTable)
+    source, destination = payloads.renamed(request.body, NoSuchTable)
     request.entry.details["to"] = list(destination)
     for name in (destination, source):
         request.require(Action.RENAME_TABLE, *name)
     request.catalog.rename_table(source, destination, wait_seconds=request.seconds_left)
-    return no_content()
+    return responses.no_content()
 
 
 def register_table(request: RestRequest) -> Response:
     """POST register: make a table of an existing metadata file. It may be a file of any table, so its caller must be
     allowed to read all tables."""
-    namespace = single_namespace(request.parameters["namespace"])
-    fields = Fields.parse(request.body)
+    namespace = payloads.single_namespace(request.parameters["namespace"])
+    fields = payloads.Fields.parse(request.body)
     identifier, file = (namespace, fields.text("name")), fields.text("metadata-location")
     overwrite = fields.flag("overwrite")
     request.entry.details["file"] = file
@@ -220,10 +203,10 @@ def register_table(request: RestRequest) -> Response:
 
 def named_table(request: RestRequest) -> tuple[str, str]:
     """The table that the path names."""
-    return single_level(request.parameters["namespace"], request.parameters["table"], NoSuchTable)
+    return payloads.single_level(request.parameters["namespace"], request.parameters["table"], NoSuchTable)
 
 
 def _served(request: RestRequest, table: Table) -> Response:
     config, memory = request.table_config, request.context.memory
-    tag = entity_tag(version_of(table.metadata, table.metadata_location), "all", config)
-    return table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)
+    tag = responses.entity_tag(responses.version_of(table.metadata, table.metadata_location), "all", config)
+    return responses.table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)

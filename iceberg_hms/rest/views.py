@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from iceberg_hms.errors import MissingFile, NoSuchView, NotFound, ResourceExhausted, proved
+from iceberg_hms.rest import payloads, responses
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
-from iceberg_hms.rest.payloads import (
-    CommitTable,
-    Fields,
-    check_identifier,
-    missing_namespace_is,
-    renamed,
-    single_level,
-    single_namespace,
-)
-from iceberg_hms.rest.responses import counted_response, no_content, table_response
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.views import LoadedView
@@ -32,19 +23,19 @@ if TYPE_CHECKING:
 
 def list_views(request: RestRequest) -> Response:
     """GET views: the Iceberg views of a namespace, in order of their names."""
-    namespace = single_namespace(request.parameters["namespace"])
+    namespace = payloads.single_namespace(request.parameters["namespace"])
     page = request.page("views", namespace)
     # The catalog may return the namespace in another case than the client's; names are unique either way.
     found = {view.name: view for view in request.catalog.views.list(namespace)}
     names, token = page.cut(list(found))
     identifiers = [{"namespace": [found[name].namespace], "name": name} for name in names]
-    return counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
+    return responses.counted_response({"identifiers": identifiers, "next-page-token": token}, request.context.memory)
 
 
 def create_view(request: RestRequest) -> Response:
     """POST views: create a view."""
-    namespace = single_namespace(request.parameters["namespace"])
-    fields = Fields.parse(request.body)
+    namespace = payloads.single_namespace(request.parameters["namespace"])
+    fields = payloads.Fields.parse(request.body)
     identifier = (namespace, fields.text("name"))
     schema, version = fields.object("schema"), fields.object("view-version")
     location, properties = fields.optional_text("location"), fields.string_map("properties")
@@ -56,7 +47,7 @@ def create_view(request: RestRequest) -> Response:
 
 def load_view(request: RestRequest) -> Response:
     """GET a view: its metadata."""
-    with missing_namespace_is(NoSuchView, view := named_view(request)):
+    with payloads.missing_namespace_is(NoSuchView, view := named_view(request)):
         try:
             return _served(request, request.catalog.views.load(view))
         except MissingFile as error:
@@ -66,17 +57,17 @@ def load_view(request: RestRequest) -> Response:
 
 def view_exists(request: RestRequest) -> Response:
     """HEAD a view: 204 or 404."""
-    with missing_namespace_is(NoSuchView, view := named_view(request)):
+    with payloads.missing_namespace_is(NoSuchView, view := named_view(request)):
         if not request.catalog.views.exists(view):
             raise NoSuchView(".".join(view))
-    return no_content()
+    return responses.no_content()
 
 
 def commit_view(request: RestRequest) -> Response:
     """POST a view: commit updates under requirements, such as a new version that replaces the current one."""
     view = named_view(request)
-    body = CommitTable.parse(request.body)
-    check_identifier(body.identifier, view, "view")
+    body = payloads.CommitTable.parse(request.body)
+    payloads.check_identifier(body.identifier, view, "view")
     if protected.touches(body.updates):
         try:
             current = request.catalog.views.load(view).metadata.properties
@@ -92,26 +83,26 @@ def commit_view(request: RestRequest) -> Response:
 
 def drop_view(request: RestRequest) -> Response:
     """DELETE a view; its files stay."""
-    with missing_namespace_is(NoSuchView, view := named_view(request)):
+    with payloads.missing_namespace_is(NoSuchView, view := named_view(request)):
         request.catalog.views.drop(view, wait_seconds=request.seconds_left)
-    return no_content()
+    return responses.no_content()
 
 
 def rename_view(request: RestRequest) -> Response:
     """POST rename: rename a view, also into another namespace."""
-    source, destination = renamed(request.body, NoSuchView)
+    source, destination = payloads.renamed(request.body, NoSuchView)
     request.entry.details["to"] = list(destination)
     for name in (destination, source):
         request.require(Action.RENAME_VIEW, *name)
     request.catalog.views.rename(source, destination, wait_seconds=request.seconds_left)
-    return no_content()
+    return responses.no_content()
 
 
 def register_view(request: RestRequest) -> Response:
     """POST register-view: make a view of an existing metadata file. It may be a file of any view, so its caller must be
     allowed to read all views."""
-    namespace = single_namespace(request.parameters["namespace"])
-    fields = Fields.parse(request.body)
+    namespace = payloads.single_namespace(request.parameters["namespace"])
+    fields = payloads.Fields.parse(request.body)
     identifier, file = (namespace, fields.text("name")), fields.text("metadata-location")
     request.entry.details["file"] = file
     request.require(Action.READ_ANY_FILE, EVERYWHERE)
@@ -137,8 +128,8 @@ def register_view(request: RestRequest) -> Response:
 
 def named_view(request: RestRequest) -> tuple[str, str]:
     """The view that the path names."""
-    return single_level(request.parameters["namespace"], request.parameters["view"], NoSuchView)
+    return payloads.single_level(request.parameters["namespace"], request.parameters["view"], NoSuchView)
 
 
 def _served(request: RestRequest, view: LoadedView) -> Response:
-    return table_response(view.metadata.to_bytes(), view.metadata_location, request.context.memory)
+    return responses.table_response(view.metadata.to_bytes(), view.metadata_location, request.context.memory)
