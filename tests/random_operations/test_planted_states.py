@@ -235,7 +235,7 @@ def rewrite_overtaken_by(make: Callable[[Planner], Plan | None], folder: Path) -
 def test_a_rewrite_that_looks_for_no_new_deletes_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Planted in the package: rows that others deleted meanwhile come back."""
     rewrite_overtaken_by(delete_plans.delete_positions, tmp_path / "right")
-    monkeypatch.setattr(Conflicts, "no_deletes_for", lambda *_, **__: None)
+    monkeypatch.setattr(Conflicts, "no_positions_for", lambda *_, **__: None)
     with pytest.raises(Broken, match="the rows of snapshot"):
         rewrite_overtaken_by(delete_plans.delete_positions, tmp_path / "wrong")
 

@@ -28,6 +28,7 @@ end, it may yet be made over later commits. So its lock is not released, but lef
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
@@ -101,31 +102,33 @@ def publish_overdue(ports: CommitPorts, name: TableName, what: str) -> CommitSta
     )
 
 
-class StatusCheck:
+class StatusCheck(ABC):
     """Finds out what became of one request, with its locks held.
 
-    name: whose row it changes. look: what the row says of it now; raises IcebergHmsError. locks: that protect it.
-    overdue: called if the check takes longer than callers should wait."""
+    name: whose row it changes. locks: that protect it. overdue: called if the check takes longer than callers should
+    wait."""
 
     def __init__(
         self,
         ports: CommitPorts,
         settings: Settings,
         name: TableName,
-        look: Callable[[], CommitStatus],
         locks: Sequence[HeldLock],
         overdue: Callable[[], None],
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._name = name
-        self._look_at_row = look
         self._locks = locks
         self._overdue = overdue
         #: Whether the last look found the row at another metadata location than a swap expects.
         self._left_base = False
         #: For how long the locks stay, since the request may still be made; 0: they may be given back.
         self.locks_stay_seconds = 0.0
+
+    @abstractmethod
+    def _look_at_row(self) -> CommitStatus:
+        """What the row says of the request now. Raises IcebergHmsError."""
 
     def status(self, answer: SwapAnswer) -> CommitStatus:
         """SUCCESS: it was made; a swap is in the table, and the lock covered it. FAILURE: proved, it was not, and never
@@ -201,6 +204,25 @@ class StatusCheck:
         self.locks_stay_seconds = seconds
 
 
+class RowStatusCheck(StatusCheck):
+    """Of a request that is no swap. look: as `_look_at_row`."""
+
+    def __init__(
+        self,
+        ports: CommitPorts,
+        settings: Settings,
+        name: TableName,
+        locks: Sequence[HeldLock],
+        overdue: Callable[[], None],
+        look: Callable[[], CommitStatus],
+    ) -> None:
+        super().__init__(ports, settings, name, locks, overdue)
+        self._look_now = look
+
+    def _look_at_row(self) -> CommitStatus:
+        return self._look_now()
+
+
 class ResolvableSwap(Protocol):
     """A swap that was sent, of a table (`TableSwap`) or a view."""
 
@@ -232,11 +254,11 @@ class SwapStatusCheck(StatusCheck):
         lock: HeldLock,
         overdue: Callable[[], None],
     ) -> None:
-        super().__init__(ports, settings, swap.name, self._look_at_swap, [lock], overdue)
+        super().__init__(ports, settings, swap.name, [lock], overdue)
         self._swap = swap
         self._lock = lock
 
-    def _look_at_swap(self) -> CommitStatus:
+    def _look_at_row(self) -> CommitStatus:
         current, found = self._swap.look()
         self._left_base = current != self._swap.base_location
         return found
