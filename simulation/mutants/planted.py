@@ -145,14 +145,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "take-an-unanswered-swap-for-absent",
         "an unanswered swap may still arrive, so its absence is no proof",
         _STATUS_CHECK,
-        "        if found is CommitStatus.FAILURE and could_still_land and not (atomic and self._left_base):\n",
+        "        if found is CommitStatus.FAILURE and could_still_land and not (atomic and has_moved):\n",
         "        if False:\n",
     ),
     Mutant(
         "take-an-unmoved-pointer-for-absence",
         "an unanswered compare-and-swap is proved absent only once the pointer has left its base",
         _STATUS_CHECK,
-        "not (atomic and self._left_base):\n",
+        "not (atomic and has_moved):\n",
         "not atomic:\n",
     ),
     Mutant(

@@ -205,8 +205,8 @@ class ViewOperations(RowOperations[ViewMetadata]):
             raise taken(name, holder, VIEW)
 
     def _came_from(self, row: Pointer, location: str, metadata: ViewMetadata, *, new_file: bool) -> CommitStatus:
-        """A view has no log of its metadata files. With a new file nobody else can have its UUID: who has it came from
-        this file, whatever it has become."""
+        """A view has no log of its metadata files, so its UUID decides where both locations are others. If the creation
+        wrote the file, no other view has that UUID. A file that was registered may have made several."""
         if location in (row.metadata_location, row.previous_metadata_location):
             return CommitStatus.SUCCESS
         try:

@@ -28,7 +28,7 @@ from iceberg_hms.coordinator.ports import (
 from iceberg_hms.coordinator.sending import status_check
 from iceberg_hms.coordinator.sending.status_check import (
     ResolvableSwap,
-    RowStatusCheck,
+    StatusCheck,
     SwapStatusCheck,
     publish_overdue,
 )
@@ -104,7 +104,8 @@ class Operation:
 
     def status(self, answer: SwapAnswer, look: Callable[[], CommitStatus]) -> CommitStatus:
         """What became of a request that was sent."""
-        check = RowStatusCheck(self._ports, self._settings, self.name, self._locks, self._overdue, look)
+        ports, settings = self._ports, self._settings
+        check = StatusCheck(ports, settings, self.name, self._locks, self._overdue, lambda: ("", look()))
         return check.status(answer)
 
     def make(self, request: Callable[[Sending], SwapAnswer], look: Callable[[], CommitStatus]) -> bool:

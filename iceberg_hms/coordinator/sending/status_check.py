@@ -28,7 +28,6 @@ end, it may yet be made over later commits. So its lock is not released, but lef
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
@@ -102,11 +101,11 @@ def publish_overdue(ports: CommitPorts, name: TableName, what: str) -> CommitSta
     )
 
 
-class StatusCheck(ABC):
+class StatusCheck:
     """Finds out what became of one request, with its locks held.
 
     name: whose row it changes. locks: that protect it. overdue: called if the check takes longer than callers should
-    wait."""
+    wait. look: as `ResolvableSwap.look`. base_location: the metadata location that a swap expects."""
 
     def __init__(
         self,
@@ -115,20 +114,18 @@ class StatusCheck(ABC):
         name: TableName,
         locks: Sequence[HeldLock],
         overdue: Callable[[], None],
+        look: Callable[[], tuple[str, CommitStatus]],
+        base_location: str = "",
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._name = name
         self._locks = locks
         self._overdue = overdue
-        #: Whether the last look found the row at another metadata location than a swap expects.
-        self._left_base = False
+        self._look_at_row = look
+        self._base_location = base_location
         #: For how long the locks stay, since the request may still be made; 0: they may be given back.
         self.locks_stay_seconds = 0.0
-
-    @abstractmethod
-    def _look_at_row(self) -> CommitStatus:
-        """What the row says of the request now. Raises IcebergHmsError."""
 
     def status(self, answer: SwapAnswer) -> CommitStatus:
         """SUCCESS: it was made; a swap is in the table, and the lock covered it. FAILURE: proved, it was not, and never
@@ -180,11 +177,12 @@ class StatusCheck(ABC):
         the row has left our base, to which it never comes back: metadata files have names that were never used before.
         """
         try:
-            found = self._look_at_row()
+            current, found = self._look_at_row()
         except IcebergHmsError as error:
             logger.warning("the outcome of a request for %s could not be looked up: %s", self._name, error)
             return CommitStatus.UNKNOWN
-        if found is CommitStatus.FAILURE and could_still_land and not (atomic and self._left_base):
+        has_moved = current != self._base_location
+        if found is CommitStatus.FAILURE and could_still_land and not (atomic and has_moved):
             return CommitStatus.UNKNOWN
         return found
 
@@ -202,25 +200,6 @@ class StatusCheck(ABC):
             lock.let_expire()
         self._ports.events.publish({"event": "lock-left-to-expire", "table": self._name, "seconds": seconds})
         self.locks_stay_seconds = seconds
-
-
-class RowStatusCheck(StatusCheck):
-    """Of a request that is no swap. look: as `_look_at_row`."""
-
-    def __init__(
-        self,
-        ports: CommitPorts,
-        settings: Settings,
-        name: TableName,
-        locks: Sequence[HeldLock],
-        overdue: Callable[[], None],
-        look: Callable[[], CommitStatus],
-    ) -> None:
-        super().__init__(ports, settings, name, locks, overdue)
-        self._look_now = look
-
-    def _look_at_row(self) -> CommitStatus:
-        return self._look_now()
 
 
 class ResolvableSwap(Protocol):
@@ -254,14 +233,9 @@ class SwapStatusCheck(StatusCheck):
         lock: HeldLock,
         overdue: Callable[[], None],
     ) -> None:
-        super().__init__(ports, settings, swap.name, [lock], overdue)
+        super().__init__(ports, settings, swap.name, [lock], overdue, swap.look, swap.base_location)
         self._swap = swap
         self._lock = lock
-
-    def _look_at_row(self) -> CommitStatus:
-        current, found = self._swap.look()
-        self._left_base = current != self._swap.base_location
-        return found
 
     def _send_again(self) -> CommitStatus | None:
         try:
