@@ -1,4 +1,4 @@
-"""Who owns the work, who waits for it, and what is counted for whom."""
+"""The owner of a thread's work, whether its caller has left, and what the work used."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
 
 
 class Waits(SystemClock):
-    """Notes how long it is asked to sleep, and does not. spread: its random number."""
+    """A clock that records each sleep and returns at once. spread: its random number."""
 
     def __init__(self, spread: float = 0.5) -> None:
         self.slept: list[float] = []

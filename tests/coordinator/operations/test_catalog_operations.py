@@ -16,24 +16,8 @@ from iceberg_hms.errors import (
     NotAnIcebergTable,
 )
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
-from tests.coordinator.creations import LIST, OTHER, creation
-from tests.coordinator.harness import NAME, Harness, append, set_properties
-
-
-@pytest.fixture
-def empty():
-    """No table yet, and the lists of the snapshots that creations bring."""
-    made = Harness()
-    made.manifests.lists.update((LIST.format(id_), ()) for id_ in (5, 77, 78))
-    return made
-
-
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    made.commit(append("file:/a"))
-    return made
+from tests.coordinator.creations import OTHER, creation
+from tests.coordinator.harness import NAME, set_properties
 
 
 @pytest.mark.parametrize("answer", [ScriptedAnswer.TRUE, ScriptedAnswer.REPLY_LOST, ScriptedAnswer.REFUSED_AFTER_APPLY])
