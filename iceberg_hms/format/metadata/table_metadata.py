@@ -89,8 +89,10 @@ class TableMetadata:
     def json_parts(self) -> Iterator[bytes | RowBlock]:
         """The text that orjson makes of `raw`, in parts. Blocks of the long lists are parts that versions of the table
         share. Raises TypeError for values that JSON cannot express."""
-        if self._text is not None and not any(self.rows(key).blocks for key in LONG_LISTS):
-            yield self._text
+        # Another thread may call `forget_text` at any time.
+        text = self._text
+        if text is not None and not any(self.rows(key).blocks for key in LONG_LISTS):
+            yield text
             return
         between: dict[str, Any] = {}
         separator = b"{"

@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.parsed_size import TextSize
-from iceberg_hms.format.metadata.rows import BLOCK_ROWS
+from iceberg_hms.format.metadata.rows import BLOCK_ROWS, Rows
 from iceberg_hms.format.metadata.snapshot import Ref
 from iceberg_hms.format.metadata.table_metadata import LONG_LISTS, TableMetadata, strip_trailing_slash
 from iceberg_hms.format.updates.apply import apply
@@ -207,6 +207,20 @@ def test_parsed_metadata_is_written_from_blocks_that_the_next_version_shares() -
     assert after.snapshot_rows.blocks[0] is read.snapshot_rows.blocks[0]
     assert after.snapshot_rows.extends(read.snapshot_rows)
     assert after.log_rows.extends(read.log_rows)
+
+
+class ForgottenMeanwhile(TableMetadata):
+    """Another thread, short of memory, has the text dropped while one reads it."""
+
+    def rows(self, key: str) -> Rows:
+        self.forget_text()
+        return super().rows(key)
+
+
+def test_a_text_that_another_thread_drops_is_read_all_the_same() -> None:
+    metadata = ForgottenMeanwhile.parse(orjson.dumps(V2))
+    text = metadata.to_bytes()
+    assert b"".join(part if isinstance(part, bytes) else part.json for part in metadata.json_parts()) == text
 
 
 def test_slashes_at_the_end_of_a_location_do_not_count() -> None:
