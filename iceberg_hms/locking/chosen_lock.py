@@ -64,7 +64,8 @@ class ChosenTableLock:
         self._lock_api_works = lock_api_works
         self._granted_lock_seconds = cache(granted_lock_seconds)
         self._works = False
-        self._broken_until: float | None = None
+        #: `Runtime.now()` until which the API is known to be broken.
+        self._broken_until = float("-inf")
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
         """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
@@ -167,7 +168,7 @@ class ChosenTableLock:
             logger.warning("Waiting %.0f s: a writer may still hold the metastore's lock of %s", seconds, name)
             self._runtime.sleep(seconds)
             # It may work again, and then writers of an unmarked table take it.
-            self._broken_until = None
+            self._broken_until = float("-inf")
 
     def _read(self, name: TableName) -> Pointer | None:
         try:
@@ -231,7 +232,7 @@ class ChosenTableLock:
         MetastoreUnavailable if a try got no answer, and none worked: the API may work for others."""
         if self._works:
             return True
-        if self._broken_until is not None and self._runtime.now() < self._broken_until:
+        if self._runtime.now() < self._broken_until:
             return False
         silent: MetastoreUnavailable | None = None
         for _ in range(BROKEN_AFTER):

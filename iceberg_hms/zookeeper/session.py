@@ -199,7 +199,8 @@ class ZooKeeperSession:
             self._discarded[folder, prefix] = None
             while len(self._discarded) > _DISCARDED_MAX:
                 del self._discarded[next(iter(self._discarded))]
-        if self._client is not None and self._client.connected:
+        client = self._client
+        if client is not None and client.connected:
             self._sweep()
 
     def on_close(self, call: Callable[[], None]) -> None:
