@@ -15,13 +15,6 @@ from simulation.actors import requests
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    return made
-
-
 def together(functions):
     """Run functions on threads of their own; what each returned or raised, in order."""
     results = [None] * len(functions)

@@ -5,7 +5,6 @@ import pytest
 from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.ports import Sending
 from iceberg_hms.errors import LockLost
-from tests.coordinator.group.test_commit_group import harness as harness
 from tests.coordinator.group.test_commit_group import when_locking
 from tests.coordinator.harness import NAME, append
 

@@ -26,13 +26,6 @@ from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.test_coordinator import Gate, StagedChange, queued_behind_a_gate, rest_delete
 
 
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    return made
-
-
 def raising(error, times=None):
     """Wrap a function so that its first `times` calls raise; all of them if that is None."""
     left = [times]

@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, Unanswered
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
-from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.harness import NAME, append, set_properties
 from tests.coordinator.resends import MINE, add, sent, with_files
 
 OTHER = TableName("db", "u")
@@ -32,14 +32,6 @@ class SlowMetastore:
             return answer or move(*args, **options)
 
         setattr(harness.pointer, method, wait)
-
-
-@pytest.fixture
-def harness():
-    harness = Harness()
-    harness.create()
-    yield harness
-    harness.runtime.join()
 
 
 def held(harness):

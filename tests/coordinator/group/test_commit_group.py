@@ -26,13 +26,6 @@ from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    return made
-
-
 def when_locking(harness, before=lambda: None, after=lambda held: None, *, once=False):
     """Let something happen before each lock is asked for, or to each that was got. Returns what ends it."""
     acquire = harness.lock.acquire

@@ -11,7 +11,7 @@ from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.outcome import Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired
-from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.harness import NAME, append, set_properties
 
 
 class HungStore:
@@ -47,14 +47,6 @@ def released():
     group_lock.logger.addHandler(handler)
     yield handler
     group_lock.logger.removeHandler(handler)
-
-
-@pytest.fixture
-def harness():
-    harness = Harness()
-    harness.create()
-    yield harness
-    harness.runtime.join()
 
 
 def sent(harness):

@@ -31,13 +31,6 @@ from tests.coordinator.harness import NAME, Harness, append
 from tests.coordinator.resends import MINE, add, expire, sent, with_files
 
 
-@pytest.fixture
-def harness() -> Harness:
-    made = Harness()
-    made.create()
-    return made
-
-
 def outcomes_of(harness: Harness, commits: list[PendingCommit], *, held_back: bool = False) -> GroupOutcomes:
     return GroupOutcomes(NAME, commits, harness.sources(harness.cache()), lambda _: held_back)
 

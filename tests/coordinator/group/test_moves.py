@@ -41,13 +41,6 @@ class Watched(MemoryTablePointer):
         return super().find_by_folder(namespace, folder, timeout_seconds=timeout_seconds)
 
 
-@pytest.fixture
-def harness() -> Harness:
-    made = Harness()
-    made.create()
-    return made
-
-
 def watched(harness: Harness, seconds: float = 0.0) -> Watched:
     pointer = Watched(harness, seconds)
     harness.pointer = pointer

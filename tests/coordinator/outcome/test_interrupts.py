@@ -11,15 +11,7 @@ import pytest
 from iceberg_hms.coordinator.outcome import interrupts
 from iceberg_hms.coordinator.ports import Refused, TableName
 from iceberg_hms.errors import CommitStateUnknown, MetastoreRefused
-from tests.coordinator.harness import NAME, Harness, append, set_properties
-
-
-@pytest.fixture
-def harness():
-    harness = Harness()
-    harness.create()
-    yield harness
-    harness.runtime.join()
+from tests.coordinator.harness import NAME, append, set_properties
 
 
 class Interrupts(logging.Handler):

@@ -355,13 +355,6 @@ def test_what_the_database_has_in_doubt_finds_its_files_and_stops_nobody():
     assert harness.data_files() == ["file:/a", "file:/b"]
 
 
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    return made
-
-
 def test_a_refusal_of_a_swap_that_was_made_is_success(harness):
     """swap: made, and refused by the metastore's own retry (apache/iceberg#11814)"""
     harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)

@@ -31,13 +31,6 @@ from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.resends import MINE, expire, with_files
 
 
-@pytest.fixture
-def harness():
-    made = Harness()
-    made.create()
-    return made
-
-
 def stage(harness, *changes):
     members = harness.members(*changes)
     manifests = harness.manifests.open()
