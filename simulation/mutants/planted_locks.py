@@ -148,7 +148,7 @@ LOCKS: tuple[Mutant, ...] = (
         "switch-to-zookeeper-over-a-healed-lock-api",
         "a table goes to ZooKeeper alone only if the lock API is still broken after the wait",
         _CHOSEN_LOCK,
-        "            self._broken_until = None\n",
+        '            self._broken_until = float("-inf")\n',
         "            self._broken_until = self._runtime.now() + BROKEN_SECONDS\n",
         scenario="marking-healed",
     ),
