@@ -131,10 +131,13 @@ def totals(parent: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict
     before = _EMPTY_TABLE if parent is None else parent
     found: dict[str, str] = {}
     for total, (added, removed) in _TOTALS.items():
-        value = whole_number(before.get(total))
+        value = whole_number(before[total]) if total in before else None
         if value is None or value < 0:
             continue
-        value += (whole_number(changes.get(added)) or 0) - (whole_number(changes.get(removed)) or 0)
+        if added in changes:
+            value += whole_number(changes[added]) or 0
+        if removed in changes:
+            value -= whole_number(changes[removed]) or 0
         if 0 <= value <= MAX_LONG:
             found[total] = str(value)
     return found
