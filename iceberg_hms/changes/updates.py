@@ -66,9 +66,10 @@ def remove_properties(names: Iterable[str]) -> Update:
 def read_kind(raw: object, key: str, what: str) -> tuple[Mapping[str, Any], str]:
     """A requirement or an update, and its type or action in lower case. Raises InvalidInput if it has none."""
     source = read.require_object(raw, what)
-    if source.get(key) is None:
+    kind = read.optional_str(source, key, what)
+    if kind is None:
         raise InvalidInput(f"Cannot parse {what}. Missing field: {key}")
-    return source, read.require_str(source, key, what).lower()
+    return source, kind.lower()
 
 
 def _parse_one(update: object) -> Update:

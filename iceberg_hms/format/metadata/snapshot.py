@@ -33,7 +33,7 @@ class Snapshot:
         read.optional_int(raw, "schema-id", what)
         read.optional_str(raw, "manifest-list", what)
         read.optional_str(raw, "key-id", what)
-        if not all(isinstance(location, str) for location in read.optional_list(raw, "manifests", what)):
+        if "manifests" in raw and not all(isinstance(each, str) for each in read.optional_list(raw, "manifests", what)):
             raise InvalidInput(f"{what}: manifests must be a list of strings")
         if raw.get("summary") is not None:
             read.require_str_map(raw, "summary", what)
