@@ -31,9 +31,36 @@ import orjson
 
 from iceberg_hms.clock import CLOCK_SKEW_MS
 from iceberg_hms.errors import InvalidInput, InvariantViolated
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-Predicate = Callable[[TableMetadata | None, TableMetadata], str | None]
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A step from one metadata to the next.
+
+    base: None for a new table. added: the JSON of the snapshots that are in `new` and not in `base`, in their order.
+    keeps_all: the snapshots of `new` begin with those of `base`, as the same objects. A commit that removes none leaves
+    them so, and then one comparison covers thousands of snapshots.
+    """
+
+    base: TableMetadata | None
+    new: TableMetadata
+    added: Sequence[Mapping[str, Any]]
+    keeps_all: bool
+
+    @classmethod
+    def of(cls, base: TableMetadata | None, new: TableMetadata) -> Transition:
+        if base is None:
+            return cls(base, new, new.snapshot_rows, keeps_all=True)
+        added = new.snapshot_rows.since(base.snapshot_rows)
+        if added is not None:
+            return cls(base, new, added, keeps_all=True)
+        known = base.raw_snapshots_by_id
+        return cls(base, new, [raw for raw in new.snapshot_rows if raw["snapshot-id"] not in known], keeps_all=False)
+
+
+Predicate = Callable[[Transition], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +72,39 @@ class Invariant:
     predicate: Predicate
 
 
-def uuid_is_kept(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    if base is not None and base.uuid is not None and base.uuid != new.uuid:
-        return f"table-uuid went from {base.uuid} to {new.uuid}"
+def uuid_is_kept(step: Transition) -> str | None:
+    before, after = None if step.base is None else step.base.uuid, step.new.uuid
+    if before is not None and before != after:
+        return f"table-uuid went from {before} to {after}"
     return None
 
 
-def version_never_falls(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    if base is not None and new.format_version < base.format_version:
-        return f"format-version went from {base.format_version} to {new.format_version}"
-    return None
+def version_never_falls(step: Transition) -> str | None:
+    before, after = 1 if step.base is None else step.base.format_version, step.new.format_version
+    return f"format-version went from {before} to {after}" if after < before else None
 
 
-def sequence_never_falls(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    before = 0 if base is None else base.last_sequence_number
-    if new.last_sequence_number < before:
-        return f"last-sequence-number went from {before} to {new.last_sequence_number}"
-    return None
+def sequence_never_falls(step: Transition) -> str | None:
+    before, after = 0 if step.base is None else step.base.last_sequence_number, step.new.last_sequence_number
+    return f"last-sequence-number went from {before} to {after}" if after < before else None
 
 
-def added_snapshots_come_after(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    if base is None or base.format_version == 1:
+def added_snapshots_come_after(step: Transition) -> str | None:
+    if step.base is None or step.base.format_version == 1:
         return None
-    for raw in added_snapshots(base, new):
+    before, last = step.base.last_sequence_number, step.new.last_sequence_number
+    for raw in step.added:
         id_, number = raw["snapshot-id"], raw.get("sequence-number", 0)
         # Equal to the last number is refused too: a delete file could not tell the two snapshots apart. A snapshot
         # without a parent starts a history of its own (a replaced table), so no number of the table is before it.
-        after = base.last_sequence_number if raw.get("parent-snapshot-id") is not None else -1
-        if not after < number <= new.last_sequence_number:
-            return f"snapshot {id_} has sequence-number {number}, which is not in ({after}, {new.last_sequence_number}]"
+        after = before if raw.get("parent-snapshot-id") is not None else -1
+        if not after < number <= last:
+            return f"snapshot {id_} has sequence-number {number}, which is not in ({after}, {last}]"
     return None
 
 
-def counters_never_fall(base: TableMetadata | None, new: TableMetadata) -> str | None:
+def counters_never_fall(step: Transition) -> str | None:
+    base, new = step.base, step.new
     if base is None:
         return None
     for name, before, after in (
@@ -90,33 +117,34 @@ def counters_never_fall(base: TableMetadata | None, new: TableMetadata) -> str |
     return None
 
 
-def snapshot_ids_are_unique(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
-    if len(new.raw_snapshots_by_id) != len(new.snapshot_rows):
+def snapshot_ids_are_unique(step: Transition) -> str | None:
+    if len(step.new.raw_snapshots_by_id) != len(step.new.snapshot_rows):
         return "two snapshots have the same snapshot-id"
     return None
 
 
-def kept_snapshots_are_untouched(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    if base is None or _only_adds_snapshots(base, new):
+def kept_snapshots_are_untouched(step: Transition) -> str | None:
+    if step.base is None or step.keeps_all:
         return None
-    for raw in new.snapshot_rows:
-        was = base.raw_snapshots_by_id.get(raw["snapshot-id"])
+    known = step.base.raw_snapshots_by_id
+    for raw in step.new.snapshot_rows:
+        was = known.get(raw["snapshot-id"])
         if was is not None and was is not raw and orjson.dumps(was) != orjson.dumps(raw):
             return f"snapshot {raw['snapshot-id']} was changed"
     return None
 
 
-def refs_name_snapshots(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
-    for name, ref in new.refs.items():
-        if ref.snapshot_id not in new.raw_snapshots_by_id:
+def refs_name_snapshots(step: Transition) -> str | None:
+    refs, snapshots, current = step.new.refs, step.new.raw_snapshots_by_id, step.new.current_snapshot_id
+    for name, ref in refs.items():
+        if ref.snapshot_id not in snapshots:
             return f"ref {name} names snapshot {ref.snapshot_id}, which is not in the table"
-    main = new.refs.get("main")
-    if new.current_snapshot_id != (main.snapshot_id if main else None):
-        return f"current-snapshot-id is {new.current_snapshot_id}, but main is {main.snapshot_id if main else None}"
-    return None
+    main = refs[MAIN_BRANCH].snapshot_id if MAIN_BRANCH in refs else None
+    return f"current-snapshot-id is {current}, but main is {main}" if current != main else None
 
 
-def current_things_exist(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
+def current_things_exist(step: Transition) -> str | None:
+    new = step.new
     for name, wanted, present in (
         ("current-schema-id", new.current_schema_id, new.schemas_by_id),
         ("default-spec-id", new.default_spec_id, new.specs_by_id),
@@ -127,27 +155,12 @@ def current_things_exist(base: TableMetadata | None, new: TableMetadata) -> str 
     return None
 
 
-def _only_adds_snapshots(base: TableMetadata, new: TableMetadata) -> bool:
-    """Whether the snapshots of `new` begin with those of `base`, as the same objects: a commit that removes none leaves
-    them so. Then one comparison covers thousands of snapshots."""
-    return new.snapshot_rows.extends(base.snapshot_rows)
-
-
-def added_snapshots(base: TableMetadata | None, new: TableMetadata) -> Sequence[Mapping[str, Any]]:
-    """The JSON of the snapshots that are in `new` and not in `base`, in their order."""
-    if base is None:
-        return new.snapshot_rows
-    if _only_adds_snapshots(base, new):
-        return new.snapshot_rows[len(base.snapshot_rows) :]
-    return [raw for raw in new.snapshot_rows if raw["snapshot-id"] not in base.raw_snapshots_by_id]
-
-
-def snapshot_log_is_in_order(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    last_old = base.log_rows[-1] if base is not None and base.log_rows else None
+def snapshot_log_is_in_order(step: Transition) -> str | None:
+    last_old, log = None if step.base is None else step.base.log_rows.last, step.new.log_rows
     later = None
-    for place, entry in enumerate(reversed(new.log_rows)):
+    for place, entry in enumerate(reversed(log)):
         if later is not None and later["timestamp-ms"] < entry["timestamp-ms"] - CLOCK_SKEW_MS:
-            return f"snapshot-log entry {len(new.log_rows) - place} is older than the one before it"
+            return f"snapshot-log entry {len(log) - place} is older than the one before it"
         if entry is last_old:
             return None
         later = entry
@@ -184,18 +197,20 @@ TRANSITION: tuple[Invariant, ...] = (
 )
 
 
-def check_transition(base: TableMetadata | None, new: TableMetadata) -> None:
+def check_transition(base: TableMetadata | None, new: TableMetadata) -> Transition:
     """Run every invariant. Raises InvariantViolated with the first that does not hold; nothing was published then."""
+    step = Transition.of(base, new)
     for invariant in TRANSITION:
-        found = invariant.predicate(base, new)
+        found = invariant.predicate(step)
         if found is not None:
             raise InvariantViolated(f"{invariant.name}: {found}; the rule is: {invariant.sentence}")
+    return step
 
 
 def check_clock(base: TableMetadata | None, added: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     """Raise InvalidInput for a snapshot that is added with a timestamp more than a minute ahead of the clock.
 
-    added: JSON, as of `added_snapshots`. now_ms: this process's wall clock. If the table's last-updated-ms is
+    added: JSON, as `Transition` has it. now_ms: this process's wall clock. If the table's last-updated-ms is
     already further ahead, as it may be in a registered table, the minute counts from there, so that writers with the
     same fast clock can go on. The error is not a conflict: a client that retries at once still has the wrong clock.
     """

@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.locations.guarded_manifests import guarded
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
 from iceberg_hms.coordinator.outcome.already_committed import committed_as
 from iceberg_hms.coordinator.ports import Pointer
-from iceberg_hms.coordinator.staging.invariants import added_snapshots, check_clock, check_transition
+from iceberg_hms.coordinator.staging.invariants import check_clock, check_transition
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -217,8 +217,7 @@ def stage_one(
             now_ms=now,
             claims_order=lambda order, added: has_files_sorted_as(order, added, manifests),
         )
-        check_transition(savepoint, metadata)
-        added = added_snapshots(savepoint, metadata)
+        added = check_transition(savepoint, metadata).added
         check_clock(savepoint, added, now)
         if guard is not None:
             guard.check_metadata(savepoint, metadata, added)

@@ -114,22 +114,34 @@ class Rows(Sequence[Row]):
 
     def with_row(self, row: Row) -> Rows:
         """A list with one more row at the end."""
-        longer = Rows()
-        longer.blocks, longer.rest = self.blocks, (*self.rest, row)
+        longer = Rows.__new__(Rows)
+        longer.blocks, longer.rest, longer._descent = self.blocks, (*self.rest, row), None
         if len(longer.rest) == BLOCK_ROWS:
             longer.blocks, longer.rest = (*self.blocks, RowBlock(longer.rest)), ()
         if self._descent is not None:
-            longer._descent = _lengthened(self._descent, self[-1] if self else None, row)
+            longer._descent = _lengthened(self._descent, self.last, row)
         return longer
 
-    def extends(self, other: Rows) -> bool:
-        """Whether this list starts with the rows of `other`, as the same objects. True is certain; False may also mean
-        that the two were read or built separately."""
+    @property
+    def last(self) -> Row | None:
+        """The last row; None without one."""
+        if self.rest:
+            return self.rest[-1]
+        return self.blocks[-1].rows[-1] if self.blocks else None
+
+    def since(self, other: Rows) -> Sequence[Row] | None:
+        """The rows that come after those of `other`, if this list starts with these, as the same objects. None: it does
+        not, or the two were read or built separately."""
         full = len(other.blocks)
         if full > len(self.blocks) or not all(map(is_, other.blocks, self.blocks)):
-            return False
-        after = self.blocks[full].rows if full < len(self.blocks) else self.rest
-        return len(other.rest) <= len(after) and all(map(is_, other.rest, after))
+            return None
+        after = self.rest if full == len(self.blocks) else self.blocks[full].rows
+        if len(other.rest) > len(after) or not all(map(is_, other.rest, after)):
+            return None
+        more = after[len(other.rest) :]
+        if after is self.rest:
+            return more
+        return (*more, *chain.from_iterable(block.rows for block in self.blocks[full + 1 :]), *self.rest)
 
     def where(self, path: tuple[str, ...], value: str) -> list[Row]:
         """The rows with a string at a path such as ("summary", "operation"), in their order."""
@@ -220,11 +232,11 @@ class SnapshotIndex(Mapping[int, Row]):
     def with_row(self, row: Row) -> SnapshotIndex:
         """An index with one more snapshot, which replaces one with the same id."""
         snapshot_id = row["snapshot-id"]
-        grown = SnapshotIndex()
+        grown = SnapshotIndex.__new__(SnapshotIndex)
         if len(self._recent) < RECENT_ROWS and snapshot_id not in self._old:
             grown._old, grown._recent = self._old, {**self._recent, snapshot_id: row}
         else:
-            grown._old = {**self._old, **self._recent, snapshot_id: row}
+            grown._old, grown._recent = {**self._old, **self._recent, snapshot_id: row}, {}
         return grown
 
     def __getitem__(self, snapshot_id: int) -> Row:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.staging import invariants
-from iceberg_hms.coordinator.staging.invariants import check_transition
+from iceberg_hms.coordinator.staging.invariants import Transition, check_transition
 from iceberg_hms.errors import InvariantViolated
 from iceberg_hms.format.metadata.rows import BLOCK_ROWS, Rows
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -64,8 +64,8 @@ def test_an_illegal_transition_is_refused_by_name(name):
 @pytest.mark.parametrize("name", sorted(set(REFUSED) - {"uuid-kept", "version-never-falls"}))
 def test_each_invariant_alone_sees_its_case(name):
     invariant = next(invariant for invariant in invariants.TRANSITION if invariant.name == name)
-    assert invariant.predicate(TableMetadata(BASE), REFUSED[name]) is not None
-    assert invariant.predicate(TableMetadata(BASE), TableMetadata(ADDED)) is None
+    assert invariant.predicate(Transition.of(TableMetadata(BASE), REFUSED[name])) is not None
+    assert invariant.predicate(Transition.of(TableMetadata(BASE), TableMetadata(ADDED))) is None
 
 
 def test_main_must_be_the_current_snapshot():

@@ -122,10 +122,11 @@ def test_adding_a_row_leaves_the_original_list_unchanged(length: int, more: int)
     assert (len(base), len(grown)) == (length, length + more)
     assert [len(block.rows) for block in grown.blocks] == [BLOCK_ROWS] * ((length + more) // BLOCK_ROWS)
     assert list(other) == [*plain(length), snapshot(-2)], "two lists that go on from one do not meet"
-    assert grown.extends(base)
-    assert grown.extends(grown)
-    assert base.extends(grown) is (more == 0)
-    assert not other.extends(grown) or more == 0
+    assert list(grown.since(base) or ()) == plain(length + more)[length:]
+    assert grown.since(grown) == ()
+    assert base.since(grown) == (None if more else ())
+    assert other.since(grown) is None or more == 0
+    assert grown.last == (None if not length + more else plain(length + more)[-1])
 
 
 def test_full_blocks_are_shared_and_written_once() -> None:
@@ -141,11 +142,11 @@ def test_full_blocks_are_shared_and_written_once() -> None:
 
 
 @pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 3])
-def test_a_list_with_another_object_in_it_extends_nothing(place: int) -> None:
+def test_a_list_with_another_object_in_it_goes_on_from_nothing(place: int) -> None:
     mine = plain(BLOCK_ROWS + 5)
     changed = [*mine]
     changed[place] = dict(mine[place])
-    assert not Rows(changed).with_row(snapshot(-1)).extends(Rows(mine))
+    assert Rows(changed).with_row(snapshot(-1)).since(Rows(mine)) is None
 
 
 def test_values_that_json_cannot_express_are_a_type_error() -> None:

@@ -247,10 +247,10 @@ def test_an_append_extends_the_shared_rows_and_a_removal_does_not() -> None:
     for number in range(BLOCK_ROWS):
         base = apply(base, documents.append(base, 10_000 + number), now_ms=NOW_MS)
     after = apply(base, documents.append(base, 20_000), now_ms=NOW_MS)
-    assert after.snapshot_rows.extends(base.snapshot_rows)
-    assert after.log_rows.extends(base.log_rows)
+    assert after.snapshot_rows.since(base.snapshot_rows) == (after.raw["snapshots"][-1],)
+    assert after.log_rows.since(base.log_rows) == (after.raw["snapshot-log"][-1],)
     removed = apply(after, [{"action": "remove-snapshots", "snapshot-ids": [10_000]}], now_ms=NOW_MS)
-    assert not removed.snapshot_rows.extends(base.snapshot_rows)
+    assert removed.snapshot_rows.since(base.snapshot_rows) is None
     assert removed.to_bytes() == orjson.dumps(removed.raw)
     assert set(after.raw_snapshots_by_id) - set(removed.raw_snapshots_by_id) == {10_000}
     assert [each.snapshot_id for each in removed.snapshots] == list(removed.raw_snapshots_by_id)
