@@ -137,8 +137,8 @@ def _check_ids(draft: MetadataDraft, updates: Sequence[Mapping[str, Any]], claim
 
 
 def _finish_layout(draft: MetadataDraft) -> None:
-    base, raw = draft.base, draft.raw
-    if base is not None and all(map(draft.is_untouched, _LAYOUT_FIELDS)):
+    raw = draft.raw
+    if draft.are_untouched(_LAYOUT_FIELDS):
         return
     layout.check_layout(draft)
     if draft.format_version == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
@@ -86,11 +87,11 @@ class MetadataDraft:
         self._lists[key] = EntryList(entries, kind.id_of, kind.content_of)
         self._lists[key].changed = self.changed = True
 
-    def is_untouched(self, key: str) -> bool:
-        """Whether the base has the same value, as the same object."""
-        entries = self._lists.get(key)
-        changed = entries is not None and entries.changed
-        return self.base is not None and self.raw.get(key) is self.base.fields.get(key) and not changed
+    def are_untouched(self, keys: Sequence[str]) -> bool:
+        """Whether the base has the same values of these fields, as the same objects."""
+        if self.base is None or any(entries.changed for key, entries in self._lists.items() if key in keys):
+            return False
+        return all(map(is_, map(self.raw.get, keys), map(self.base.fields.get, keys)))
 
     def _write_lists(self) -> None:
         for key, entries in self._lists.items():
@@ -152,9 +153,11 @@ class MetadataDraft:
     def rows(self, key: str) -> Rows:
         """One of the long lists, to read."""
         found = self.raw.get(key)
+        if isinstance(found, Rows):
+            return found
         if self.base is not None and found is self.base.fields.get(key):
             return self.base.rows(key)
-        return found if isinstance(found, Rows) else Rows(found or ())
+        return Rows(found or ())
 
     def append(self, key: str, row: Mapping[str, Any]) -> None:
         """Append to one of the long lists; the caller marks the draft as changed."""

@@ -92,10 +92,11 @@ def _check_ready(draft: MetadataDraft) -> None:
 
 
 def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
-    what = f"snapshot {snapshot.snapshot_id}"
+    id_ = snapshot.snapshot_id
+    what = f"snapshot {id_}"
     if snapshot.key_id is not None:
         raise UnsupportedFormat(f"{what} is encrypted")
-    if snapshot.snapshot_id == -1 or snapshot.parent_id == snapshot.snapshot_id:
+    if id_ == -1 or snapshot.parent_id == id_:
         raise InvalidInput(f"{what}: -1 is no snapshot id, and no snapshot is its own parent")
     if draft.format_version == 1:
         if snapshot.sequence_number != 0:
@@ -109,14 +110,11 @@ def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
 
 
 def _take_sequence_number(draft: MetadataDraft, snapshot: Snapshot) -> None:
-    last = draft.raw["last-sequence-number"]
+    number, last = snapshot.sequence_number, draft.raw["last-sequence-number"]
     # As in Java, a snapshot without a parent may have any number: it starts a history of its own (create or replace).
-    if snapshot.sequence_number <= last and snapshot.parent_id is not None:
-        raise CommitFailed(
-            f"Cannot add snapshot with sequence number {snapshot.sequence_number} "
-            f"older than last sequence number {last}"
-        )
-    draft.put("last-sequence-number", max(last, snapshot.sequence_number))
+    if number <= last and snapshot.parent_id is not None:
+        raise CommitFailed(f"Cannot add snapshot with sequence number {number} older than last sequence number {last}")
+    draft.put("last-sequence-number", max(last, number))
 
 
 def _take_row_ids(draft: MetadataDraft, snapshot: Snapshot) -> None:
@@ -132,15 +130,15 @@ def _take_row_ids(draft: MetadataDraft, snapshot: Snapshot) -> None:
 
 
 def _make_current(draft: MetadataDraft, snapshot: Snapshot) -> None:
-    log = draft.rows("snapshot-log")
     # As in Java: a new snapshot became current when it was made, an old one becomes current now. The log stays in order
     # even if the writers' clocks differ; else time travel would find a snapshot before its predecessor.
-    timestamp_ms = snapshot.timestamp_ms if snapshot.snapshot_id in draft.added_snapshots else draft.updated_ms
-    timestamp_ms = max(timestamp_ms, log[-1]["timestamp-ms"] if log else 0)
-    draft.append("snapshot-log", {"timestamp-ms": timestamp_ms, "snapshot-id": snapshot.snapshot_id})
+    id_, last = snapshot.snapshot_id, draft.rows("snapshot-log").last
+    timestamp_ms = snapshot.timestamp_ms if id_ in draft.added_snapshots else draft.updated_ms
+    timestamp_ms = max(timestamp_ms, 0 if last is None else last["timestamp-ms"])
+    draft.append("snapshot-log", {"timestamp-ms": timestamp_ms, "snapshot-id": id_})
     draft.updated_ms = max(draft.updated_ms, timestamp_ms)
-    draft.set_current_snapshot(snapshot.snapshot_id)
-    draft.made_current.append(snapshot.snapshot_id)
+    draft.set_current_snapshot(id_)
+    draft.made_current.append(id_)
 
 
 def _remove_ref(draft: MetadataDraft, name: str) -> None:

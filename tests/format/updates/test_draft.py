@@ -114,9 +114,10 @@ def test_the_current_schema_may_be_missing() -> None:
 def test_a_list_is_untouched_until_an_entry_is_added_or_removed() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
     draft.schemas.remove(9)
-    assert draft.is_untouched("schemas")
+    assert draft.are_untouched(["schemas", "sort-orders"])
     draft.schemas.remove(0)
-    assert not draft.is_untouched("schemas")
+    assert not draft.are_untouched(["schemas", "sort-orders"])
+    assert draft.are_untouched(["sort-orders"])
     assert draft.has_entries("schemas")
     draft.schemas.remove(1)
     assert not draft.has_entries("schemas")
