@@ -124,6 +124,7 @@ class Coordinator:
         may have been sent, the call goes on to its outcome (`interrupts.wait_after_interrupt`).
         """
         commit = self._pending(name, change, wait_seconds, locations, prepared)
+        commit.event_of_answer()
         try:
             self._queue(name, commit, size)
             return commit.wait()

@@ -244,8 +244,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "wake-successful-callers-only",
         "every caller gets an answer",
         _PENDING_COMMIT,
-        "        self._done.set()\n",
-        "        if isinstance(self._outcome, Committed):\n            self._done.set()\n",
+        "        for listener in listeners:\n",
+        "        for listener in listeners if isinstance(self._outcome, Committed) else ():\n",
     ),
     Mutant(
         "skip-the-requirements",

@@ -23,7 +23,7 @@ from iceberg_hms.coordinator.outcome.commit_status import CommitStatus
 from iceberg_hms.coordinator.outcome.interrupts import wait_after_interrupt
 from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap, carried_by
-from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.coordinator.ports import Runtime, ThreadEvent
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, RequirementFailed, own_copy, proved
 
 
@@ -62,13 +62,13 @@ class PendingCommit:
         self._ended = ended
         self._held_up = held_up
         self._mutex = runtime.mutex()
-        self._done = runtime.event()
         #: The last swap that carries it.
         self._swap: SentSwap | None = None
         self._withdrawn = False
         self._outcome: Outcome | None = None
         self._answered = False
-        self._listener: Callable[[], None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._answer_event: ThreadEvent | None = None
         self._on_withdraw: Callable[[], None] | None = None
 
     @property
@@ -112,11 +112,10 @@ class PendingCommit:
         """Answer the caller with the outcome that was decided."""
         with self._mutex:
             self._answered = True
-            listener, self._listener = self._listener, None
+            listeners, self._listeners = self._listeners, []
             self._on_withdraw = None
         self._ended(self)
-        self._done.set()
-        if listener is not None:
+        for listener in listeners:
             with log_and_continue("answering the caller of a commit", REPORT):
                 listener()
 
@@ -125,9 +124,17 @@ class PendingCommit:
         here and now, if that has happened. It does not raise."""
         with self._mutex:
             if not self._answered:
-                self._listener = listener
+                self._listeners.append(listener)
                 return
         listener()
+
+    def event_of_answer(self) -> ThreadEvent:
+        """Set once the caller is answered; for one that blocks. Made at the first call, which may fail: so before the
+        commit is queued."""
+        if self._answer_event is None:
+            self._answer_event = self._runtime.event()
+            self.when_settled(self._answer_event.set)
+        return self._answer_event
 
     def when_withdrawn(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, as soon as the caller has left: on the caller's thread, so it must not block. Not for
@@ -158,8 +165,9 @@ class PendingCommit:
     def wait(self) -> CommitReport:
         """Block the caller until its commit is settled, or until its time is over and the commit can still be
         withdrawn. Raises as `result`."""
-        if not self._done.wait(max(0.0, self.deadline - self._runtime.now())) and not self.withdraw():
-            self._done.wait()
+        answered = self.event_of_answer()
+        if not answered.wait(max(0.0, self.deadline - self._runtime.now())) and not self.withdraw():
+            answered.wait()
         return self.result()
 
     def wait_after(self, interrupt: KeyboardInterrupt, what: str) -> CommitReport:
@@ -168,7 +176,7 @@ class PendingCommit:
         if self.withdraw():
             interrupt.add_note(f"nothing of the {what} was sent, and nothing will be")
             raise interrupt
-        wait_after_interrupt(self._done, interrupt, what, self.change.identity.snapshot_ids)
+        wait_after_interrupt(self.event_of_answer(), interrupt, what, self.change.identity.snapshot_ids)
         return self.result()
 
     def result(self) -> CommitReport:
