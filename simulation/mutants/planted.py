@@ -212,8 +212,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "send-a-withdrawn-change",
         "a withdrawn change is not sent",
         _PENDING_COMMIT,
-        "            if not self._withdrawn:\n                self._swap = swap\n"
-        "            return not self._withdrawn\n",
+        "            if not self.withdrawn:\n                self._swap = swap\n"
+        "            return not self.withdrawn\n",
         "            self._swap = swap\n            return True\n",
     ),
     Mutant(
@@ -245,7 +245,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "every caller gets an answer",
         _PENDING_COMMIT,
         "        for listener in listeners:\n",
-        "        for listener in listeners if isinstance(self._outcome, Committed) else ():\n",
+        "        for listener in listeners if isinstance(self.outcome, Committed) else ():\n",
     ),
     Mutant(
         "skip-the-requirements",

@@ -148,25 +148,12 @@ def test_a_wait_for_a_commit_with_priority_that_fails(times):
     assert still_commits(harness)
 
 
-class Unidentified:
-    """A change whose identity cannot be read once it is `broken`."""
-
-    broken = False
-
-    def __init__(self, inner):
-        self._inner = inner
+class Unreadable:
+    """An identity that cannot be read."""
 
     @property
-    def identity(self):
-        if self.broken:
-            raise MemoryError
-        return self._inner.identity
-
-    def check(self, base):
-        self._inner.check(base)
-
-    def stage(self, base, manifests):
-        return self._inner.stage(base, manifests)
+    def snapshot_ids(self):
+        raise MemoryError
 
 
 def test_a_worker_that_cannot_go_on_refuses_every_waiting_commit(harness):
@@ -174,9 +161,8 @@ def test_a_worker_that_cannot_go_on_refuses_every_waiting_commit(harness):
     gate = Gate(harness)
     first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
     assert gate.reached.wait(30)
-    changes = [Unidentified(append(f"file:/{number}")) for number in (1, 2)]
-    waiting = [harness.coordinator.submit(NAME, change, wait_seconds=30) for change in changes]
-    changes[0].broken = True
+    waiting = [harness.coordinator.submit(NAME, append(f"file:/{number}"), wait_seconds=30) for number in (1, 2)]
+    waiting[0].identity = Unreadable()
     gate.open.set()
     assert first.wait().group_size == 1
     harness.runtime.join()

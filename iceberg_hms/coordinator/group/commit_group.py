@@ -288,7 +288,7 @@ class CommitGroup:
         self._waiting = [] if adds_nothing else list(staging.carried)
         now = self._runtime.now()
         for commit in [*staging.already, *staging.carried] if adds_nothing else staging.already:
-            ids = staging.committed_as.get(commit, commit.change.identity.snapshot_ids)
+            ids = staging.committed_as.get(commit, commit.identity.snapshot_ids)
             self._outcomes.add(commit, Committed(self._figures.report_already_committed(commit, base, ids, now)))
         if staging.metadata is None or not self._waiting:
             return

@@ -46,7 +46,7 @@ class GroupFigures:
 
     def report_landed(self, commit: PendingCommit, attempt: CommitAttempt, now: float) -> CommitReport:
         """The report of a commit whose attempt is in the table. now: by `Runtime.now()`."""
-        own = commit.change.identity.snapshot_ids
+        own = commit.identity.snapshot_ids
         found = attempt.committed_as.get(commit, own)
         return CommitReport(
             table=attempt.base.pointer.name,
@@ -120,7 +120,7 @@ class GroupOutcomes:
         """Note that no swap of this group carried a commit. But its change may be here for the second time: its
         snapshots may have expired since the first, or its first swap may still be under way. Where `base`, the table as
         it is, does not exclude that, the answer waits for `answer_unproved`."""
-        outcome = refused_at_once(commit.change.identity, error, base, self._sources.sent, self._commits)
+        outcome = refused_at_once(commit.identity, error, base, self._sources.sent, self._commits)
         if outcome is None:
             self._unproved.append((commit, error, base))
         else:
@@ -132,8 +132,8 @@ class GroupOutcomes:
         return [
             commit
             for commit, _, base in self._unproved
-            if doubt_of_swaps(commit.change.identity, base, self._sources.sent, group=self._commits) is not None
-            and self._sources.sent.can_be_excluded(commit.change.identity, self._commits)
+            if doubt_of_swaps(commit.identity, base, self._sources.sent, group=self._commits) is not None
+            and self._sources.sent.can_be_excluded(commit.identity, self._commits)
         ]
 
     def excluded(self, base: TableVersion) -> None:
@@ -151,7 +151,7 @@ class GroupOutcomes:
                 commit,
                 Unknown(broke_off(self._name, error))
                 if commit.sent
-                else already_committed.failed_or_unknown(commit.change.identity, reason),
+                else already_committed.failed_or_unknown(commit.identity, reason),
             )
             for commit, reason in refused
         ]
@@ -178,7 +178,7 @@ class GroupOutcomes:
         unproved, self._unproved = self._unproved, []
         already_committed = AlreadyCommitted(self._name, self._sources, self._commits)
         for commit, error, base in unproved:
-            outcome = already_committed.failed_or_unknown(commit.change.identity, error, base)
+            outcome = already_committed.failed_or_unknown(commit.identity, error, base)
             self.add(commit, outcome)
             self._answer_one(commit, outcome)
 
@@ -212,6 +212,8 @@ def replace_dependent_refusals(
 
     group: all its commits, also those that were withdrawn and have their answers."""
     committed = [commit for commit, outcome in outcomes if isinstance(outcome, Committed)]
+    if len(committed) == len(outcomes):
+        return [*outcomes]
     not_landed = _snapshots(group) - _snapshots(committed)
     return [(commit, _without_reason(outcome, not_landed)) for commit, outcome in outcomes]
 
@@ -229,4 +231,4 @@ def _without_reason(outcome: Outcome, not_landed: frozenset[int]) -> Outcome:
 
 
 def _snapshots(commits: Iterable[PendingCommit]) -> frozenset[int]:
-    return frozenset(id_ for commit in commits for id_ in commit.change.identity.snapshot_ids)
+    return frozenset(id_ for commit in commits for id_ in commit.identity.snapshot_ids)

@@ -38,7 +38,7 @@ class Moves:
         """Search for tables that have a folder which a commit names; at most `SEARCH_SECONDS` for all.
 
         current: the table's location; None if it is not known yet. Raises nothing: `check` does."""
-        identities = [commit.change.identity for commit in commits]
+        identities = [commit.identity for commit in commits]
         folders = dict.fromkeys(strip_trailing_slash(each.location) for each in identities if each.location)
         deadline = self._ports.runtime.now() + SEARCH_SECONDS
         for folder in () if folders.keys() <= {current} else folders:

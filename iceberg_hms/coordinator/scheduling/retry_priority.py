@@ -72,13 +72,13 @@ class RetryPriority:
 
     def times_refused(self, commit: PendingCommit) -> int:
         """How often a commit was refused because another one landed first."""
-        known = (self._refused.get(id_) for id_ in commit.change.identity.snapshot_ids)
-        return max((each.times for each in known if each is not None), default=0)
+        known = [self._refused[id_].times for id_ in commit.identity.snapshot_ids if id_ in self._refused]
+        return max(known, default=0)
 
     def record_outcome(self, commit: PendingCommit, now: float, *, hold: bool = False) -> bool:
         """Note a commit's outcome. True: it was refused, and its answer is held until `answers_due` returns it. hold:
         hold the answer although no other commit is awaited."""
-        ids = commit.change.identity.snapshot_ids
+        ids = commit.identity.snapshot_ids
         if not ids or not self._max_wait:
             return False
         id_ = ids[-1]
@@ -86,7 +86,7 @@ class RetryPriority:
             self._record_landed(id_, commit)
             return False
         is_first = self._awaited is None and not self._held and not hold
-        refused = self._refused.setdefault(id_, _Refused(commit.change.identity.sender))
+        refused = self._refused.setdefault(id_, _Refused(commit.identity.sender))
         refused.times += 1
         refused.since = now
         self._refused.move_to_end(id_)
@@ -124,7 +124,7 @@ class RetryPriority:
 
     def awaits_one_of(self, commits: Sequence[PendingCommit]) -> bool:
         """Whether one of these is the commit that others wait for."""
-        return any(self._awaited in commit.change.identity.snapshot_ids for commit in commits)
+        return any(self._awaited in commit.identity.snapshot_ids for commit in commits)
 
     def restart_wait(self, now: float) -> None:
         """The answer to the commit that others wait for is sent only now."""
@@ -154,7 +154,7 @@ class RetryPriority:
         return min([self._refused[self._awaited].since + self._max_wait - now, *self._held_ends(now)])
 
     def _record_return(self, commit: PendingCommit) -> None:
-        for id_ in commit.change.identity.snapshot_ids:
+        for id_ in commit.identity.snapshot_ids:
             if id_ in self._refused:
                 self._clients.record_return(self._refused[id_].sender)
             if id_ == self._awaited:

@@ -44,13 +44,13 @@ class CommitAttempt:
     @property
     def carried_ids(self) -> Sequence[int]:
         """The snapshots of those commits that add some."""
-        return [id_ for commit in self.commits for id_ in commit.change.identity.snapshot_ids]
+        return [id_ for commit in self.commits for id_ in commit.identity.snapshot_ids]
 
     @property
     def identifying_ids(self) -> Sequence[int]:
         """Snapshots that are all in the table only if this attempt landed: those of all commits; none if one of them
         adds no snapshot."""
-        return self.carried_ids if all(commit.change.identity.snapshot_ids for commit in self.commits) else ()
+        return self.carried_ids if all(commit.identity.snapshot_ids for commit in self.commits) else ()
 
     def swap(self, *, fences: bool) -> SentSwap:
         """The record of the swap that is about to carry it. fences: as `SentSwap` has it."""

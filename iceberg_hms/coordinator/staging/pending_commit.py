@@ -36,6 +36,8 @@ class PendingCommit:
     prepared: locations that the change wrote before it was queued; they are deleted if it is proved to have failed.
     ended: called with it, at least once, when it waits no longer.
     held_up: why its turn does not come, as a clause; "" if nothing is wrong.
+    withdrawn: whether it was. outcome: None until it is settled, and for one that was withdrawn. Only the methods here
+    set the two.
     """
 
     def __init__(
@@ -50,13 +52,16 @@ class PendingCommit:
         held_up: Callable[[], str] = lambda: "",
     ) -> None:
         self.change = change
+        self.identity = change.identity
         #: What the change is recognized by.
-        self.carries = carried_by(change.identity)
+        self.carries = carried_by(self.identity)
         self.locations = locations
         self.prepared = prepared
         self.started = runtime.now()
         self.deadline = self.started + wait_seconds
         self.wait_seconds = wait_seconds
+        self.withdrawn = False
+        self.outcome: Outcome | None = None
         self._runtime = runtime
         self._already_committed = already_committed
         self._ended = ended
@@ -64,38 +69,27 @@ class PendingCommit:
         self._mutex = runtime.mutex()
         #: The last swap that carries it.
         self._swap: SentSwap | None = None
-        self._withdrawn = False
-        self._outcome: Outcome | None = None
         self._answered = False
         self._listeners: list[Callable[[], None]] = []
         self._answer_event: ThreadEvent | None = None
         self._on_withdraw: Callable[[], None] | None = None
 
     @property
-    def withdrawn(self) -> bool:
-        return self._withdrawn
-
-    @property
     def waits(self) -> bool:
         """Whether it may still be sent: it has no outcome, and its caller waits."""
-        return self._outcome is None and not self._withdrawn
+        return self.outcome is None and not self.withdrawn
 
     @property
     def sent(self) -> bool:
         """Whether a swap that carries it was sent, or is about to be, and is not proved absent."""
         return self._swap is not None and self._swap.status is not CommitStatus.FAILURE
 
-    @property
-    def outcome(self) -> Outcome | None:
-        """None until it is settled, and for one that was withdrawn."""
-        return self._outcome
-
     def take(self, swap: SentSwap) -> bool:
         """Note that a swap which is about to be sent carries this commit. False: it was withdrawn, build without it."""
         with self._mutex:
-            if not self._withdrawn:
+            if not self.withdrawn:
                 self._swap = swap
-            return not self._withdrawn
+            return not self.withdrawn
 
     def settle(self, outcome: Outcome) -> None:
         """Decide the outcome and answer the caller. Only the first answer counts; a withdrawn one has its own."""
@@ -105,8 +99,8 @@ class PendingCommit:
     def decide(self, outcome: Outcome) -> None:
         """Set the outcome with which `answer` answers the caller; until then it can be set anew."""
         with self._mutex:
-            if not self._answered and not self._withdrawn:
-                self._outcome = outcome
+            if not self._answered and not self.withdrawn:
+                self.outcome = outcome
 
     def answer(self) -> None:
         """Answer the caller with the outcome that was decided."""
@@ -140,7 +134,7 @@ class PendingCommit:
         """Call `listener` once, as soon as the caller has left: on the caller's thread, so it must not block. Not for
         one that has left already."""
         with self._mutex:
-            if not (self._withdrawn or self._answered):
+            if not (self.withdrawn or self._answered):
                 self._on_withdraw = listener
 
     def withdraw(self) -> bool:
@@ -148,19 +142,19 @@ class PendingCommit:
         the caller must wait; or its outcome is decided and held back (`RetryPriority`), and is answered now, since the
         worker that holds it back may wait long for a thread."""
         with self._mutex:
-            is_settled = self._outcome is not None
-            self._withdrawn = self._withdrawn or not (is_settled or self.sent)
+            is_settled = self.outcome is not None
+            self.withdrawn = self.withdrawn or not (is_settled or self.sent)
             on_withdraw = None
-            if self._withdrawn:
+            if self.withdrawn:
                 on_withdraw, self._on_withdraw = self._on_withdraw, None
         if is_settled:
             self.answer()
-        elif self._withdrawn:
+        elif self.withdrawn:
             self._ended(self)
         if on_withdraw is not None:
             with log_and_continue("noting that a caller has left", REPORT):
                 on_withdraw()
-        return self._withdrawn
+        return self.withdrawn
 
     def wait(self) -> CommitReport:
         """Block the caller until its commit is settled, or until its time is over and the commit can still be
@@ -176,7 +170,7 @@ class PendingCommit:
         if self.withdraw():
             interrupt.add_note(f"nothing of the {what} was sent, and nothing will be")
             raise interrupt
-        wait_after_interrupt(self.event_of_answer(), interrupt, what, self.change.identity.snapshot_ids)
+        wait_after_interrupt(self.event_of_answer(), interrupt, what, self.identity.snapshot_ids)
         return self.result()
 
     def result(self) -> CommitReport:
@@ -187,7 +181,7 @@ class PendingCommit:
         so (`IcebergHmsError.proved_failed`): CommitFailed and its like, or a MetastoreError or StorageError that is a
         ProvedFailure as well. Raises CommitStateUnknown if the change may be in the table.
         """
-        match self._outcome_of_withdrawn() if self.withdrawn else self._outcome:
+        match self._outcome_of_withdrawn() if self.withdrawn else self.outcome:
             case Committed(report=report):
                 return report
             case Failed(error=error):
@@ -201,7 +195,7 @@ class PendingCommit:
         late = LockNotAcquired(
             f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent{self._held_up()}"
         )
-        return self._already_committed.failed_or_unknown(self.change.identity, late)
+        return self._already_committed.failed_or_unknown(self.identity, late)
 
 
 def lost_its_place(commit: PendingCommit) -> bool:

@@ -146,7 +146,7 @@ class Staging:
         return staged
 
     def _is_in(self, metadata: TableMetadata, commit: PendingCommit, manifests: Manifests) -> bool:
-        identity = commit.change.identity
+        identity = commit.identity
         found = committed_as(identity, metadata)
         if found is None:
             return False
