@@ -66,6 +66,7 @@ def from_request(
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
     empty key) and UnsupportedFormat (encryption), before any other work.
     """
+    client = client or Client()
     parsed_requirements, parsed_updates = _without_absent_parents(
         requirements_.parse(requirements), updates_.parse(updates)
     )
@@ -73,26 +74,29 @@ def from_request(
     key = _job_key(snapshots, idempotency_key)
     if idempotency_key is not None:
         parsed_updates = tuple(_with_key(update, idempotency_key) for update in parsed_updates)
-    snapshot_ids = tuple(snapshot["snapshot-id"] for snapshot in snapshots)
+    snapshot_ids = tuple([snapshot["snapshot-id"] for snapshot in snapshots])
     if len(set(snapshot_ids)) < len(snapshot_ids):
         raise InvalidInput(f"Cannot add a snapshot twice in one commit: {list(snapshot_ids)}")
+    by_action: dict[str, list[Update]] = {}
+    for update in parsed_updates:
+        by_action.setdefault(update["action"], []).append(update)
     identity = ChangeIdentity(
         snapshot_ids=snapshot_ids,
-        ref=_moved_ref(snapshot_ids, parsed_updates),
+        ref=_moved_ref(snapshot_ids, by_action),
         idempotency_key=key,
-        caller="" if client is None else client.caller,
+        caller=client.caller,
         client_base=_client_base(parsed_requirements, snapshots),
-        sender=_sender(client or Client(), snapshots),
-        location=_location(parsed_updates),
-        paths=_paths(parsed_updates),
+        sender=_sender(client, snapshots),
+        location=_location(by_action),
+        paths=_paths(by_action),
     )
-    too_large = _too_large(parsed_requirements, parsed_updates, max_updates)
+    too_large = _too_large(len(parsed_requirements) + len(parsed_updates), max_updates, by_action)
     commit = ClientCommit(identity, parsed_requirements, parsed_updates, too_large=too_large)
-    ref_requirement = _rebasable_requirement(commit)
+    ref_requirement = _rebasable_requirement(commit, by_action)
     if ref_requirement is None:
         return commit
-    [snapshot] = [Snapshot(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
-    return RebasableCommit(commit, snapshot, ref_requirement, rebase_policy)
+    snapshot = by_action["add-snapshot"][0]["snapshot"]
+    return RebasableCommit(commit, Snapshot(snapshot), ref_requirement, rebase_policy)
 
 
 def _without_absent_parents(
@@ -128,23 +132,26 @@ def _without_absent_parent(update: Update) -> Update:
 def check_count(requirements: object, updates: object, most: int | None) -> None:
     """Raises InvalidInput for more than `most` requirements and updates together; None: any number."""
     count = sum(len(each) for each in (requirements, updates) if isinstance(each, list | tuple))
-    if most is not None and count > most:
-        raise InvalidInput(
-            f"a commit of {count} requirements and updates is too large",
-            next_step=f"send at most {most} at once, or raise `commit.max-updates`",
-        )
+    error = _too_many(count, most)
+    if error is not None:
+        raise error
 
 
-def _too_large(requirements: Sequence[Requirement], updates: Sequence[Update], most: int | None) -> InvalidInput | None:
-    try:
-        check_count(requirements, updates, most)
-    except InvalidInput as error:
-        return error.with_traceback(None)
-    count = len([update for update in updates if update["action"] in _LAYOUT_ACTIONS])
-    if count <= MAX_LAYOUTS:
+def _too_many(count: int, most: int | None) -> InvalidInput | None:
+    if most is None or count <= most:
         return None
     return InvalidInput(
-        f"a commit that adds {count} schemas, partition specs and sort orders is too large",
+        f"a commit of {count} requirements and updates is too large",
+        next_step=f"send at most {most} at once, or raise `commit.max-updates`",
+    )
+
+
+def _too_large(count: int, most: int | None, updates: Mapping[str, Sequence[Update]]) -> InvalidInput | None:
+    layouts = sum([len(found) for action, found in updates.items() if action in _LAYOUT_ACTIONS])
+    if layouts <= MAX_LAYOUTS:
+        return _too_many(count, most)
+    return _too_many(count, most) or InvalidInput(
+        f"a commit that adds {layouts} schemas, partition specs and sort orders is too large",
         next_step=f"add at most {MAX_LAYOUTS} at once",
     )
 
@@ -157,23 +164,23 @@ def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mappin
     uuids = [each["uuid"] for each in requirements if each["type"] == requirements_.ASSERT_TABLE_UUID]
     # A snapshot for format version 1 has no number, or 0.
     return ClientBase(
-        uuid=next(iter(uuids), None),
+        uuid=uuids[0] if uuids else None,
         parent_id=first.get("parent-snapshot-id"),
         sequence_number=first.get("sequence-number") or None,
         timestamp_ms=first["timestamp-ms"],
     )
 
 
-def _location(updates: Sequence[Update]) -> str | None:
-    """The table's location after the updates; None if they leave it."""
-    named = [str(update["location"]) for update in updates if update["action"] == "set-location"]
-    return named[-1] if named else None
+def _location(updates: Mapping[str, Sequence[Update]]) -> str | None:
+    """The table's location after the updates, by their action; None if they leave it."""
+    return str(updates["set-location"][-1]["location"]) if "set-location" in updates else None
 
 
-def _paths(updates: Sequence[Update]) -> tuple[str, ...]:
+def _paths(updates: Mapping[str, Sequence[Update]]) -> tuple[str, ...]:
     """The folders that properties name after the updates."""
-    named = (new_paths({}, update["updates"]) for update in updates if update["action"] == "set-properties")
-    return tuple(path for each in named for _, path in each)
+    if "set-properties" not in updates:
+        return ()
+    return tuple(path for update in updates["set-properties"] for _, path in new_paths({}, update["updates"]))
 
 
 def _sender(client: Client, snapshots: Sequence[Update]) -> str:
@@ -183,23 +190,22 @@ def _sender(client: Client, snapshots: Sequence[Update]) -> str:
     return " ".join(filter(None, [client.user_agent, client.client_version, *names]))
 
 
-def _rebasable_requirement(commit: ClientCommit) -> Requirement | None:
+def _rebasable_requirement(commit: ClientCommit, updates: Mapping[str, Sequence[Update]]) -> Requirement | None:
     """The requirement on the branch's snapshot, if the commit only adds one snapshot to that branch. It may set
     properties too: they replay on any base."""
-    actions = sorted(update["action"] for update in commit.updates if update["action"] != "set-properties")
-    if actions != ["add-snapshot", "set-snapshot-ref"] or commit.identity.ref is None:
+    if commit.identity.ref is None or updates.keys() - {"set-properties"} != {"add-snapshot", "set-snapshot-ref"}:
+        return None
+    adds, moves = updates["add-snapshot"], updates["set-snapshot-ref"]
+    if len(adds) > 1 or len(moves) > 1 or moves[0]["type"] != updates_.BRANCH:
         return None
     wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, commit.identity.ref)
     found = [each for each in commit.requirements if (each["type"], each.get("ref")) == wanted]
-    for update in commit.updates:
-        if update["action"] == "set-snapshot-ref" and update["type"] != updates_.BRANCH:
-            return None
-        if update["action"] == "add-snapshot" and len(found) == 1:
-            # The parent of a new branch's first snapshot is on another branch.
-            parent = found[0]["snapshot-id"]
-            if parent is not None and parent != update["snapshot"].get("parent-snapshot-id"):
-                return None
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    # The parent of a new branch's first snapshot is on another branch.
+    parent = found[0]["snapshot-id"]
+    is_of_branch = parent is None or parent == adds[0]["snapshot"].get("parent-snapshot-id")
+    return found[0] if is_of_branch else None
 
 
 def _job_key(snapshots: Sequence[Update], given: str | None) -> str | None:
@@ -223,10 +229,10 @@ def _with_key(update: Update, key: str) -> Update:
     return {**update, "snapshot": {**snapshot, "summary": {**(snapshot.get("summary") or {}), IDEMPOTENCY_KEY: key}}}
 
 
-def _moved_ref(snapshot_ids: Sequence[int], updates: Sequence[Update]) -> str | None:
+def _moved_ref(snapshot_ids: Sequence[int], updates: Mapping[str, Sequence[Update]]) -> str | None:
     """The ref that the commit moves to the last snapshot that it adds; main if several refs move there."""
-    if not snapshot_ids:
+    if not snapshot_ids or "set-snapshot-ref" not in updates:
         return None
-    moves = [update for update in updates if update["action"] == "set-snapshot-ref"]
+    moves = updates["set-snapshot-ref"]
     refs = [str(update["ref-name"]) for update in moves if update["snapshot-id"] == snapshot_ids[-1]]
     return MAIN_BRANCH if MAIN_BRANCH in refs else next(iter(refs), None)
