@@ -108,7 +108,7 @@ def _read_uuid(source: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_uuid(requirement: Requirement, base: TableMetadata) -> None:
     wanted = requirement["uuid"]
-    if base.uuid is None or base.uuid.lower() != wanted.lower():
+    if not base.has_uuid(wanted):
         found = "null" if base.uuid is None else base.uuid
         raise RequirementFailed(
             ASSERT_TABLE_UUID,

@@ -54,7 +54,8 @@ class Lineage:
         #: Parents of examined snapshots that are in no metadata read so far -> the ids of their children.
         self._missing: dict[int, set[int]] = {}
         #: Whether the name now belongs to another table than the client's, which may have been renamed.
-        self.is_another_table = client_base is not None and _is_another(client_base, base)
+        uuid = None if client_base is None else client_base.uuid
+        self.is_another_table = uuid is not None and not base.has_uuid(uuid)
         self._client_base = client_base
         if client_base is not None and not self.is_another_table:
             self._committed = not self._id_texts.isdisjoint(base.snapshot_rows.descent.picked)
@@ -111,11 +112,6 @@ class Lineage:
             self._committed = True
         elif parent is not None and parent not in self._older and parent not in self._base.raw_snapshots_by_id:
             self._missing.setdefault(parent, set()).add(row["snapshot-id"])
-
-
-def _is_another(client_base: ClientBase, base: TableMetadata) -> bool:
-    uuid = client_base.uuid
-    return uuid is not None and (base.uuid is None or base.uuid.lower() != uuid.lower())
 
 
 def _ancestors(client_base: ClientBase, metadata: TableMetadata) -> set[int]:

@@ -355,7 +355,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
                 raise refused from error
             raise perhaps_created(taken.name, f"its metadata cannot be read: {error}") from error
         uuid = _assigned_uuid(change, manifests)
-        same = uuid is not None and metadata.uuid is not None and uuid.lower() == metadata.uuid.lower()
+        same = uuid is not None and metadata.has_uuid(uuid)
         present = [id_ for id_ in ids if metadata.snapshot_by_id(id_) is not None]
         if len(present) == len(ids) and (same or (uuid is None and ids)):
             return CommitReport(

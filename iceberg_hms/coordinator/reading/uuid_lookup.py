@@ -27,7 +27,6 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, MissingFile
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 _PASSES: Final = 2
 
@@ -88,7 +87,7 @@ class UuidLookup:
         for pointer in rows.matching:
             metadata = self._cache.get(pointer.metadata_location)
             # A row's UUID may be outdated: other writers register a file over a table, and leave it as it was.
-            if _has_uuid(metadata, uuid):
+            if metadata.has_uuid(uuid):
                 yield TableVersion(pointer, metadata)
         for pointer in rows.without_uuid:
             remaining()
@@ -98,11 +97,7 @@ class UuidLookup:
     def _matches(self, pointer: Pointer, uuid: str) -> bool:
         """Whether a table whose row has no UUID has this one. Its metadata is not cached: most are other tables."""
         try:
-            return _has_uuid(self._cache.peek(pointer.metadata_location), uuid)
+            return self._cache.peek(pointer.metadata_location).has_uuid(uuid)
         except MissingFile:
             # A row whose metadata file is gone is no table.
             return False
-
-
-def _has_uuid(metadata: TableMetadata, uuid: str) -> bool:
-    return metadata.uuid is not None and metadata.uuid.lower() == uuid.lower()

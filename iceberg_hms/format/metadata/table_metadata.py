@@ -126,6 +126,11 @@ class TableMetadata:
         """None in v1 only."""
         return self.fields.get("table-uuid")
 
+    def has_uuid(self, uuid: str) -> bool:
+        """Whether this is its UUID, in whatever case."""
+        found = self.uuid
+        return found is not None and (found == uuid or found.lower() == uuid.lower())
+
     @cached_property
     def location(self) -> str:
         """The table's base location, without trailing slashes."""
