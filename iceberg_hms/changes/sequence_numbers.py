@@ -48,9 +48,10 @@ def numbered_snapshot(
     """A snapshot with the next numbers of `base` and a new manifest list of `files`, staged, that states them. Inline
     manifests are dropped: only a snapshot without a list may have them."""
     raw = {key: value for key, value in snapshot.items() if key != "manifests"}
-    if base.format_version > 1:
+    version = base.format_version
+    if version > 1:
         raw["sequence-number"] = base.next_sequence_number
-    if base.format_version > 2:
+    if version > 2:
         raw["first-row-id"] = base.next_row_id
         raw["added-rows"] = _added_rows(base, snapshot["snapshot-id"], files)
     raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)

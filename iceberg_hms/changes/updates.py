@@ -7,7 +7,6 @@ arrives, so that a malformed one is refused before it is queued; `format.updates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.changes.change import Update
@@ -44,8 +43,8 @@ def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retenti
 
     retention: the ref whose retention settings to keep; an update without them removes them.
     """
-    ref = replace(retention or Ref(snapshot_id), snapshot_id=snapshot_id, type=kind)
-    return {"action": "set-snapshot-ref", "ref-name": name, **ref.to_json()}
+    kept = {} if retention is None else retention.to_json()
+    return {"action": "set-snapshot-ref", "ref-name": name, **kept, "snapshot-id": snapshot_id, "type": kind}
 
 
 def remove_snapshot_ref(name: str) -> Update:

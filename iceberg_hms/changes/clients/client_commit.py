@@ -116,8 +116,7 @@ class RebasableCommit:
         `ref_requirement` and the snapshot may be rebased. If it may not, the message says why."""
         self.commit.check_size()
         _check_picked_exist(base, self.commit.updates)
-        others = tuple(each for each in self.commit.requirements if each is not self.ref_requirement)
-        requirements_.check(others, base)
+        requirements_.check([each for each in self.commit.requirements if each is not self.ref_requirement], base)
         failure = self._ref_failure(base)
         if failure is None:
             return
@@ -146,9 +145,9 @@ class RebasableCommit:
             "set-snapshot-ref": updates_.set_snapshot_ref(name, self.snapshot.snapshot_id, retention=ref),
         }
         updates = [rebased_updates.get(update["action"], update) for update in self.commit.updates]
-        replaced = [location for location in (self.snapshot.manifest_list,) if location is not None]
+        listed = self.snapshot.manifest_list
         files = (*rebased.written, rebased.snapshot["manifest-list"])
-        return StagedChange(updates, files, rebased=True, replaced=replaced)
+        return StagedChange(updates, files, rebased=True, replaced=() if listed is None else (listed,))
 
     def _ref_failure(self, base: TableMetadata | None) -> RequirementFailed | None:
         try:

@@ -85,8 +85,7 @@ def rebase(
         if found is None:
             return delta
         delta, written = found, [each.manifest_path for each in found.added]
-    specs = {spec.spec_id for spec in base.specs}
-    if any(each.partition_spec_id not in specs for each in delta.added):
+    if not base.specs_by_id.keys() >= {each.partition_spec_id for each in delta.added}:
         return NotRebasable("the partition spec that it was written with was removed")
     files = delta.apply_to(after)
     raw = {**snapshot.raw, "timestamp-ms": max(snapshot.timestamp_ms, base.last_updated_ms)}
@@ -199,7 +198,7 @@ def _not_only_data_added(
 
 def _summary(snapshot: Snapshot, head: Snapshot | None, delta: ManifestDelta, kept: int) -> dict[str, str]:
     """The client's summary, with totals and manifest counts computed on the new parent."""
-    rest = {key: value for key, value in snapshot.summary.items() if key not in summary.TOTALS}
+    own = snapshot.summary
     counts = summary.manifest_counts(created=len(delta.added), kept=kept, replaced=len(delta.replaced))
-    rest.update((key, value) for key, value in counts.items() if key in rest)
-    return {**rest, **summary.totals(None if head is None else head.summary, snapshot.summary)}
+    rest = {key: counts[key] if key in counts else own[key] for key in own if key not in summary.TOTALS}
+    return {**rest, **summary.totals(None if head is None else head.summary, own)}

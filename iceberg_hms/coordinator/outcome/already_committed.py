@@ -253,7 +253,8 @@ class AlreadyCommitted:
 
 
 def _present(identity: ChangeIdentity, metadata: TableMetadata) -> list[int]:
-    return [id_ for id_ in identity.snapshot_ids if metadata.snapshot_by_id(id_) is not None]
+    known = metadata.raw_snapshots_by_id
+    return [id_ for id_ in identity.snapshot_ids if id_ in known]
 
 
 def _is_ancestor(metadata: TableMetadata, head: int, wanted: int) -> bool:

@@ -16,8 +16,12 @@ LOCATION_PROPERTIES: Final = (
     "write.folder-storage.path",
 )
 
-#: Fields with files of statistics, each of which names its file as `statistics-path`.
-_STATISTICS: Final = ("statistics", "partition-statistics")
+#: Fields with lists of files, and how an entry names its file.
+_FILES: Final = (
+    ("statistics", "statistics-path"),
+    ("partition-statistics", "statistics-path"),
+    ("metadata-log", "metadata-file"),
+)
 
 
 def new_locations(
@@ -30,12 +34,16 @@ def new_locations(
     """
     if base is None or base.location != new.location:
         yield "location", new.location
-    yield from new_paths({} if base is None else base.properties, new.properties)
+    before, after = {} if base is None else base.properties, new.properties
+    if after is not before:
+        yield from new_paths(before, after)
     for snapshot in added:
         yield from _lists(snapshot)
-    for key in _STATISTICS:
-        yield from ((key, path) for path in _new_files(base, new, key, "statistics-path"))
-    yield from (("metadata-log", path) for path in _new_files(base, new, "metadata-log", "metadata-file"))
+    for key, name in _FILES:
+        known, entries = None if base is None else base.fields.get(key), new.fields.get(key)
+        if entries and entries is not known:
+            for path in _new_files(known, entries, name):
+                yield key, path
 
 
 def new_paths(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -53,13 +61,9 @@ def _lists(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "manifests", manifest
 
 
-def _new_files(base: TableMetadata | None, new: TableMetadata, key: str, name: str) -> Sequence[str]:
-    """The files that a list of the metadata names, without those that the base's list names. Entries without a
+def _new_files(known: Sequence[Any] | None, entries: Sequence[Any], name: str) -> Sequence[str]:
+    """The files that the entries of a list name, without those that the base's list names, `known`. Entries without a
     location are passed over: nobody can open them."""
-    entries = new.fields.get(key)
-    known = None if base is None else base.fields.get(key)
-    if not entries or entries is known:
-        return ()
     before = {entry.get(name) for entry in known or () if isinstance(entry, Mapping)}
     found = (entry.get(name) for entry in entries if isinstance(entry, Mapping))
     return [path for path in found if isinstance(path, str) and path not in before]

@@ -132,7 +132,10 @@ class Ref:
 
     def to_json(self) -> dict[str, Any]:
         raw: dict[str, Any] = {"snapshot-id": self.snapshot_id, "type": self.type}
-        return raw | {key: value for key, value in self._retention() if value is not None}
+        for key, value in self._retention():
+            if value is not None:
+                raw[key] = value
+        return raw
 
     def _retention(self) -> tuple[tuple[str, int | None], ...]:
         return (
@@ -142,7 +145,7 @@ class Ref:
         )
 
     def _check_retention(self, what: str) -> None:
-        if not self.is_branch and (self.min_snapshots_to_keep is not None or self.max_snapshot_age_ms is not None):
+        if self.type != "branch" and (self.min_snapshots_to_keep is not None or self.max_snapshot_age_ms is not None):
             raise InvalidInput(f"{what}: tags do not support min-snapshots-to-keep and max-snapshot-age-ms")
         for key, value in self._retention():
             if value is not None and value <= 0:
