@@ -179,9 +179,11 @@ def with_caller(updates: Sequence[dict[str, Any]], caller: str) -> list[dict[str
 
 
 def _with_caller(update: dict[str, Any], caller: str) -> dict[str, Any]:
-    snapshot = update.get("snapshot") if update.get("action") == "add-snapshot" else None
+    if update.get("action") != "add-snapshot":
+        return update
+    snapshot = update.get("snapshot")
     summary = snapshot.get("summary") if isinstance(snapshot, dict) else None
-    if not isinstance(snapshot, dict) or not isinstance(summary, dict):
+    if snapshot is None or not isinstance(summary, dict):
         return update
     if CALLER in summary:
         raise InvalidInput(f"Cannot set snapshot summary property {CALLER}: the server sets it")

@@ -127,7 +127,11 @@ class Ref:
             max_snapshot_age_ms=read.optional_long(raw, "max-snapshot-age-ms", what),
             max_ref_age_ms=read.optional_long(raw, "max-ref-age-ms", what),
         )
-        ref._check_retention(what)
+        if type_ != "branch" and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
+            raise InvalidInput(f"{what}: tags do not support min-snapshots-to-keep and max-snapshot-age-ms")
+        for key, value in ref._retention():
+            if value is not None and value <= 0:
+                raise InvalidInput(f"{what}: {key} must be greater than 0, but is {value}")
         return ref
 
     def to_json(self) -> dict[str, Any]:
@@ -143,10 +147,3 @@ class Ref:
             ("max-snapshot-age-ms", self.max_snapshot_age_ms),
             ("max-ref-age-ms", self.max_ref_age_ms),
         )
-
-    def _check_retention(self, what: str) -> None:
-        if self.type != "branch" and (self.min_snapshots_to_keep is not None or self.max_snapshot_age_ms is not None):
-            raise InvalidInput(f"{what}: tags do not support min-snapshots-to-keep and max-snapshot-age-ms")
-        for key, value in self._retention():
-            if value is not None and value <= 0:
-                raise InvalidInput(f"{what}: {key} must be greater than 0, but is {value}")

@@ -313,9 +313,11 @@ class TableMetadata:
         """Metadata of other JSON, unchecked, that keeps cached values whose JSON fields are the same objects."""
         successor = TableMetadata(fields)
         before, cached = self.fields, self.__dict__
-        for name, keys in _COMPUTED_FROM.items():
-            if name in cached and all(map(is_, map(fields.get, keys), map(before.get, keys))):
-                successor.__dict__[name] = cached[name]
+        for keys, names in _COMPUTED_FROM.items():
+            if all(map(is_, map(fields.get, keys), map(before.get, keys))):
+                for name in names:
+                    if name in cached:
+                        successor.__dict__[name] = cached[name]
         return successor
 
     def __eq__(self, other: object) -> bool:
@@ -339,19 +341,15 @@ class TableMetadata:
         return {order.order_id: order for order in self.sort_orders}
 
 
-#: Cached attribute -> the JSON fields that it is computed from.
-_COMPUTED_FROM: Final[Mapping[str, tuple[str, ...]]] = {
-    "location": ("location",),
-    "schemas": ("schemas", "schema"),
-    "schemas_by_id": ("schemas", "schema"),
-    "specs": ("partition-specs", "partition-spec"),
-    "specs_by_id": ("partition-specs", "partition-spec"),
-    "sort_orders": ("sort-orders",),
-    "sort_orders_by_id": ("sort-orders",),
-    "snapshot_rows": ("snapshots",),
-    "log_rows": ("snapshot-log",),
-    "raw_snapshots_by_id": ("snapshots",),
-    "refs": ("refs", "current-snapshot-id"),
+#: JSON fields -> the cached attributes that are computed from them.
+_COMPUTED_FROM: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    ("location",): ("location",),
+    ("schemas", "schema"): ("schemas", "schemas_by_id"),
+    ("partition-specs", "partition-spec"): ("specs", "specs_by_id"),
+    ("sort-orders",): ("sort_orders", "sort_orders_by_id"),
+    ("snapshots",): ("snapshot_rows", "raw_snapshots_by_id"),
+    ("snapshot-log",): ("log_rows",),
+    ("refs", "current-snapshot-id"): ("refs",),
 }
 
 
