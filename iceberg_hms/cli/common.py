@@ -16,7 +16,7 @@ import typer
 
 from iceberg_hms import errors
 from iceberg_hms.cli.lifetime import Lifetime, restart_in_place
-from iceberg_hms.cli.logs import RECORD, LineFormatter
+from iceberg_hms.cli.logs import LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
 from iceberg_hms.rest.settings import RestSettings, load
@@ -198,7 +198,7 @@ def log_to_stderr(*, debug: bool) -> None:
     """Log to stderr: warnings and errors of all libraries, and our own messages from INFO on; with `debug` from
     DEBUG."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter(RECORD))
+    handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("iceberg_hms").setLevel(logging.DEBUG if debug else logging.INFO)
 

@@ -16,9 +16,10 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from io import TextIOWrapper
-from logging.handlers import QueueHandler, WatchedFileHandler
+from logging.handlers import WatchedFileHandler
 from queue import SimpleQueue
 from typing import Final
 
@@ -35,9 +36,6 @@ BATCH_SECONDS: Final = 0.02
 BATCH_MAX: Final = 1_000
 #: How long the end of a server waits for its last lines.
 END_SECONDS: Final = 2.0
-#: What a record has on stderr and in files for people.
-RECORD: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
 logger = logging.getLogger(__name__)
 
 #: What writes the lines of handlers that only format a record and write it to a stream.
@@ -48,39 +46,58 @@ _Lines = SimpleQueue[logging.LogRecord | None]
 
 
 class LineFormatter(logging.Formatter):
-    """One line for a record, without control characters, and the lines of its stack trace, which begin with a tab."""
+    """One line for a record, without control characters, and the lines of its stack trace, which begin with a tab.
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
-        """What comes before the trace."""
-        return printable(super().formatMessage(record))
+    bare: the line is the message alone. Else its time, level and logger come before that."""
+
+    def __init__(self, *, bare: bool = False) -> None:
+        super().__init__()
+        self._bare = bare
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's lines."""
-        line, *trace = super().format(record).split("\n")
-        return "\n\t".join((line, *map(printable, trace)))
+        text = record.getMessage()
+        if not self._bare:
+            text = f"{_time(int(record.created))},{int(record.msecs):03d} {record.levelname} {record.name}: {text}"
+        text = printable(text)
+        trace = record.exc_text or (record.exc_info and self.formatException(record.exc_info))
+        for part in (trace, record.stack_info):
+            if part:
+                text = "\n\t".join((text, *map(printable, part.split("\n"))))
+        return text
 
 
-class _DroppingHandler(QueueHandler):
+@lru_cache(maxsize=1)
+def _time(second: int) -> str:
+    """Local time. Kept, since a server may write thousands of lines in a second."""
+    return f"{datetime.fromtimestamp(second, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+class _DroppingHandler(logging.Handler):
     """Puts lines into the queue, and drops those that do not fit. dropped: how many since the last warning."""
 
     def __init__(self, lines: _Lines) -> None:
-        super().__init__(lines)
+        super().__init__()
         self._lines = lines
         self.dropped = 0
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The record with its texts made, since what they are made of may change. No other handler gets it."""
-        record.msg, record.args = record.getMessage(), None
-        if record.exc_info:
-            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Never waits."""
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Never waits; the queue needs no lock. The record gets its texts before, since what they are made of may
+        change. No other handler gets it."""
+        try:
+            record.msg, record.args = record.getMessage(), None
+            if record.exc_info:
+                record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        except Exception:  # noqa: BLE001 - as in `emit` of all handlers
+            self.handleError(record)
+            return True
         if self._lines.qsize() < LINES_MAX:
             self._lines.put(record)
         else:
+            self.acquire()
             self.dropped += 1
+            self.release()
+        return True
 
 
 class Background:
@@ -146,7 +163,7 @@ def _audit_file(path: str) -> logging.Handler:
             f"cannot write the audit trail to {path}: {error.strerror}",
             next_step="name a file that this user can write",
         ) from error
-    file.setFormatter(LineFormatter())
+    file.setFormatter(LineFormatter(bare=True))
     return file
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from logging.handlers import QueueHandler
 from pathlib import Path
 
 import pytest
@@ -45,13 +44,13 @@ def kept() -> Iterator[Kept]:
 
 def test_lines_are_written_in_order_by_a_thread_of_their_own_and_all_before_the_end(kept: Kept) -> None:
     kept.gate.set()
+    before = list(logging.getLogger().handlers)
     with logs.in_background():
         for number in range(100):
             LOG.info("line %d", number)
     assert kept.messages == [f"line {number}" for number in range(100)]
     assert kept.threads == {"log"}
-    assert kept in logging.getLogger().handlers
-    assert not [handler for handler in logging.getLogger().handlers if isinstance(handler, QueueHandler)]
+    assert logging.getLogger().handlers == before
 
 
 def test_callers_never_wait_for_a_log_that_nobody_reads_and_the_log_counts_dropped_lines(
@@ -201,3 +200,19 @@ def test_an_audit_file_that_cannot_be_written_is_an_error_at_the_start(kept: Kep
     with pytest.raises(ConfigError, match="cannot write the audit trail"), logs.in_background(str(tmp_path)):
         raise AssertionError
     assert kept in logging.getLogger().handlers
+
+
+@pytest.mark.parametrize("second", [0.0, 1_700_000_000.25, 1_700_000_000.9996, 1_720_000_000.001])
+def test_a_line_has_the_time_as_the_standard_library_writes_it(second: float) -> None:
+    record = logging.LogRecord("a.b", logging.WARNING, "", 0, "%d of %s", (7, "x"), None)
+    record.created, record.msecs = second, (second - int(second)) * 1000
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    assert logs.LineFormatter().format(record) == plain.format(record)
+    assert logs.LineFormatter(bare=True).format(record) == "7 of x"
+
+
+def test_traces_follow_their_line_and_each_of_their_lines_begins_with_a_tab() -> None:
+    record = logging.LogRecord("a.b", logging.WARNING, "", 0, "forged\nline", (), None, sinfo="Stack:\n  deep\x1b")
+    record.exc_text = "Traceback:\n  File"
+    expected = ["forged\\nline", "\tTraceback:", "\t  File", "\tStack:", "\t  deep\\x1b"]
+    assert logs.LineFormatter(bare=True).format(record).split("\n") == expected

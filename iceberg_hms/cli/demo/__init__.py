@@ -15,7 +15,7 @@ import typer
 
 from iceberg_hms.cli import common
 from iceberg_hms.cli.demo.stage import Stage, demo_folder
-from iceberg_hms.cli.logs import RECORD, LineFormatter
+from iceberg_hms.cli.logs import LineFormatter
 
 _FOLDER: Final = Path("build") / "demo"
 
@@ -58,5 +58,5 @@ def play_scenes(stage: Stage) -> None:
 def _log_to(file: Path) -> None:
     """Send the logs of all libraries to a file, so that the screen shows the demo alone."""
     handler = logging.FileHandler(file, encoding="utf-8")
-    handler.setFormatter(LineFormatter(RECORD))
+    handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
