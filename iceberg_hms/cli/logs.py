@@ -36,6 +36,16 @@ BATCH_SECONDS: Final = 0.02
 BATCH_MAX: Final = 1_000
 #: How long the end of a server waits for its last lines.
 END_SECONDS: Final = 2.0
+#: Switches of what the logging library looks up for each record (its HOWTO, "Optimization"): the line of code, the
+#: thread, the process and the task. No line of a server shows them, and they take longer than all its rest.
+_NOT_LOOKED_UP: Final = {
+    "_srcfile": None,
+    "logThreads": False,
+    "logProcesses": False,
+    "logMultiprocessing": False,
+    "logAsyncioTasks": False,
+}
+
 logger = logging.getLogger(__name__)
 
 #: What writes the lines of handlers that only format a record and write it to a stream.
@@ -116,6 +126,8 @@ def in_background(audit_log: str = "") -> Iterator[Background]:
     """
     root, audit = logging.getLogger(), logging.getLogger(AUDIT_LOGGER)
     with contextlib.ExitStack() as stack:
+        stack.callback(vars(logging).update, {name: vars(logging).get(name) for name in _NOT_LOOKED_UP})
+        vars(logging).update(_NOT_LOOKED_UP)
         background = stack.enter_context(_handed_over(root, root.handlers, "log"))
         if audit_log:
             file = stack.enter_context(contextlib.closing(_audit_file(audit_log)))

@@ -75,6 +75,16 @@ def test_the_end_does_not_wait_for_ever(kept: Kept, monkeypatch: pytest.MonkeyPa
     kept.gate.set()
 
 
+def test_a_server_does_not_look_up_who_wrote_a_line_and_others_do(kept: Kept) -> None:
+    kept.gate.set()
+    records: list[logging.LogRecord] = []
+    kept.addFilter(lambda record: bool(records.append(record)) or True)
+    with logs.in_background():
+        LOG.info("of a server")
+    LOG.info("of another program")
+    assert [(record.lineno > 0, record.threadName is None) for record in records] == [(False, True), (True, False)]
+
+
 class Stream:
     """Keeps what is written, and refuses the first `refused` writes."""
 
