@@ -22,6 +22,8 @@ TEXT_MAX: Final = 256
 KEYS_MAX: Final = 1_024
 
 _encode: Final = json.JSONEncoder().encode
+#: A line that is no longer has no text that is too long: beside any text it has its time.
+_SHORT: Final = TEXT_MAX + len('{"time": "2026-11-22T16:12:48.031Z", "": ""}')
 
 
 class JsonLog:
@@ -40,16 +42,22 @@ class JsonLog:
     ) -> bool:
         """Write a line: the time, the fields with all texts cut, and the fields that its writer has bounded. The
         default warehouse is not named. False for a line of more than `most` characters, which is not written."""
+        if not self.wants(level):
+            return True
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
-        line = {"time": now.replace("+00:00", "Z"), **_cut(fields), **bounded}
+        line = {"time": now.replace("+00:00", "Z"), **fields}
         if line.get("warehouse") == DEFAULT_WAREHOUSE:
             del line["warehouse"]
-        text = _encode(line).replace("\x7f", "\\u007f")
+        text = _encode(line)
+        if len(text) > _SHORT:
+            text = _encode(_cut(line))
+        if bounded:
+            text = f"{text[:-1]}, {_encode(bounded)[1:]}"
+        text = text.replace("\x7f", "\\u007f")
         if most is not None and len(text) > most:
             return False
-        if self.wants(level):
-            # Not `log`, which looks for the caller's line of code.
-            self._logger.handle(self._logger.makeRecord(self._logger.name, level, __file__, 0, text, (), None))
+        # Not `log`, which looks for the caller's line of code.
+        self._logger.handle(self._logger.makeRecord(self._logger.name, level, __file__, 0, text, (), None))
         return True
 
 

@@ -38,6 +38,12 @@ def test_a_long_text_says_how_long_it_is(lines: pytest.LogCaptureFixture) -> Non
     assert (found["a"], found["b"], found["c"]) == (cut, [cut, 7], text)
 
 
+@pytest.mark.parametrize("fields", [{"": "x" * (TEXT_MAX + 1)}, {"": ["y" * (TEXT_MAX + 1)]}])
+def test_the_shortest_line_with_a_long_text_is_cut_too(lines: pytest.LogCaptureFixture, fields: dict[str, str]) -> None:
+    JsonLog(LOGGER, ByHand()).write(fields)
+    assert f"... {TEXT_MAX + 1} characters" in lines.messages[0]
+
+
 def test_a_line_that_is_too_long_is_not_written(lines: pytest.LogCaptureFixture) -> None:
     log = JsonLog(LOGGER, ByHand())
     assert not log.write({}, most=100, a="x" * 100)

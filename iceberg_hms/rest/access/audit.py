@@ -117,8 +117,6 @@ class AuditTrail:
         refused = status in _REFUSALS
         if not refused and (entry.action not in CHANGES or not (entry.begun or 400 <= status < 499)):
             return
-        if not self._log.wants():
-            return
         if entry.caller is None and not self._strangers.has_room("refused", None, self._clock.monotonic()):
             return
         fields = {**entry.fields(method, path), "outcome": _outcome(status), "status": status}
