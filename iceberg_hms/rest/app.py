@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Final, Protocol
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -217,7 +216,8 @@ class App:
         raw = scope.get("raw_path")
         path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
         context, match = self._served(path)
-        headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(list(scope["headers"]))}
+        fields = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in scope["headers"]]
+        headers = dict(reversed(fields))
         peer = scope.get("client")
         entry = AuditEntry(self._request_ids.id_of(headers.get("x-request-id")), "" if peer is None else str(peer[0]))
         entry.target = AccessTarget(warehouse=context.warehouse)
@@ -227,7 +227,7 @@ class App:
             try:
                 if path not in self._open:
                     if self._browsers is not None:
-                        self._browsers.check(Headers(scope=scope))
+                        self._browsers.check(fields)
                     entry.caller = await self._caller(headers, context)
                     self._require_entry(entry.caller, path, context, match)
             except (IcebergHmsError, HTTPException) as error:

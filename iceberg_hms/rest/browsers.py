@@ -12,10 +12,10 @@ requests from those of clients:
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 JSON: Final = "application/json"
@@ -28,9 +28,11 @@ class BrowserCheck:
     def __init__(self, hosts: str) -> None:
         self._hosts = frozenset(_plain(host) for host in hosts.split(",") if host.strip())
 
-    def check(self, headers: Headers) -> None:
-        """Raises HTTPException: 403 for a foreign host or origin, 415 for a body that does not say that it is JSON."""
-        hosts = headers.getlist("host")
+    def check(self, fields: Sequence[tuple[str, str]]) -> None:
+        """fields: of the header, with their names in lower case. Raises HTTPException: 403 for a foreign host or
+        origin, 415 for a body that does not say that it is JSON."""
+        headers = dict(reversed(fields))
+        hosts = [text for name, text in fields if name == "host"]
         for host in hosts:
             if not self._known(_name(host)):
                 raise HTTPException(
@@ -38,7 +40,7 @@ class BrowserCheck:
                     f"This server has no tokens, so it answers only under names that it knows; {host[:128]!r} is none"
                     " (add it to `rest.allowed-hosts`)",
                 )
-        for origin in headers.getlist("origin"):
+        for origin in [text for name, text in fields if name == "origin"]:
             host = _host_of(origin)
             if host not in hosts and _name(host) not in self._hosts:
                 raise HTTPException(
