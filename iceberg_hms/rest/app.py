@@ -246,18 +246,20 @@ class App:
                 if self.retiring:
                     # The client's next request opens a connection, which reaches another server.
                     response.raw_headers.append((b"connection", b"close"))
-                self._tell_failure(entry, scope["method"], path, status)
+                if entry.error is not None:
+                    self._tell_failure(entry, scope["method"], path, status)
                 await send_in_parts(response, send)
         finally:
             seconds = clock.monotonic() - started
             counters.end(scope["method"], route, status, seconds, context.warehouse)
             self._trail.close(entry, status, scope["method"], path)
-            self._tell_failure(entry, scope["method"], path, status)
+            if entry.error is not None:
+                self._tell_failure(entry, scope["method"], path, status)
             if path not in _WATCHED or status >= 400:
                 self._access_log.write(entry, scope["method"], path, status, response, seconds)
 
     def _tell_failure(self, entry: AuditEntry, method: str, path: str, status: int) -> None:
-        """Log why the request failed, if it did, and forget it: its trace names the frames that hold the request, and a
+        """Log why the request failed, and forget it: its trace names the frames that hold the request, and a
         client may take long to read the response."""
         self._failures.write(entry, method, path, status)
         entry.error = None
