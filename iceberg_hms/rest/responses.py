@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,16 +30,17 @@ PART_BYTES: Final = 128 * 1024
 _PEERS: Final = 1_024
 
 
-class _AsSpelled(bytes):
-    """A header's name that goes over the wire as it is: uvicorn writes the lower case of all names."""
+class _AsJavaSpellsIt(bytes):
+    """The name of the header ETag. uvicorn writes the lower case of all names, but Java's client of Iceberg 1.11
+    remembers a table, and from then on asks whether it has changed instead of for all of it, only after a header of
+    this very spelling (HTTPClient.java: names in a map that knows cases)."""
 
-    def lower(self) -> _AsSpelled:
-        return self
+    def lower(self) -> bytes:
+        return b"ETag"
 
 
-#: Java's client of Iceberg 1.11 remembers a table, and from then on asks whether it has changed instead of for all of
-#: it, only after a header of this very spelling (HTTPClient.java: names in a map that knows cases).
-_SPELLED: Final[Mapping[bytes, bytes]] = {b"etag": _AsSpelled(b"ETag")}
+_ETAG: Final = _AsJavaSpellsIt(b"etag")
+_JSON_TYPE: Final = (b"content-type", JSON.encode())
 
 
 def json_response(value: Any, *, status: int = 200) -> Response:
@@ -47,13 +48,11 @@ def json_response(value: Any, *, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, media_type=JSON)
 
 
-def counted_response(
-    value: Any, memory: MemoryBudget, *, must: bool = False, headers: Mapping[str, str] | None = None
-) -> Response:
+def counted_response(value: Any, memory: MemoryBudget, *, must: bool = False, tag: str | None = None) -> Response:
     """A JSON body of any size. memory: counts it until the client has it. must: whatever the budget has left, as for a
-    body of one part. Raises ResourceExhausted."""
+    body of one part. tag: the ETag, if it has one. Raises ResourceExhausted."""
     data = orjson.dumps(value)
-    return SharedResponse(ResponseBody([data], memory.share(), must=must or len(data) <= PART_BYTES), headers or {})
+    return SharedResponse(ResponseBody([data], memory.share(), must=must or len(data) <= PART_BYTES), tag)
 
 
 def no_content() -> Response:
@@ -62,11 +61,17 @@ def no_content() -> Response:
 
 
 class SharedResponse(Response):
-    """A response that shares its body with others."""
+    """A response that shares its body with others. tag: the ETag, if it has one."""
 
-    def __init__(self, body: ResponseBody, headers: Mapping[str, str]) -> None:
-        super().__init__(body.data, 200, dict(headers), JSON)
+    def __init__(self, body: ResponseBody, tag: str | None) -> None:
+        # The base class makes its headers of text, which takes longer than all else of a response.
+        self.status_code = 200
+        self.background = None
+        self.body = body.data
         self.shared = body
+        self.raw_headers = [(b"content-length", b"%d" % len(body.data)), _JSON_TYPE]
+        if tag is not None:
+            self.raw_headers.append((_ETAG, tag.encode()))
 
 
 def table_response(
@@ -84,7 +89,7 @@ def table_response(
     """
     body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
     body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
-    return counted_response(body, memory, must=True, headers={"ETag": tag} if tag else None)
+    return counted_response(body, memory, must=True, tag=tag)
 
 
 def commit_response(
@@ -93,7 +98,7 @@ def commit_response(
     """A CommitTableResponse. bodies: commits of one group share its body. config: what a load would return."""
     version = version_of(metadata, metadata_location)
     body = bodies.get(version, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
-    return SharedResponse(body, {"ETag": entity_tag(version, "all", config)})
+    return SharedResponse(body, entity_tag(version, "all", config))
 
 
 def loaded_response(
@@ -112,7 +117,7 @@ def loaded_response(
 
     version = version_of(metadata, metadata_location)
     tag = entity_tag(version, snapshots, config)
-    return SharedResponse(bodies.get(f"load {tag}", render, must=False), {"ETag": tag})
+    return SharedResponse(bodies.get(f"load {tag}", render, must=False), tag)
 
 
 def _parts(
@@ -125,7 +130,9 @@ def _parts(
 
 def not_modified(tag: str) -> Response:
     """304: the client already has this version."""
-    return Response(status_code=304, headers={"ETag": tag})
+    response = Response(status_code=304)
+    response.raw_headers.append((_ETAG, tag.encode()))
+    return response
 
 
 def version_of(metadata: TableMetadata, metadata_location: str) -> str:
@@ -161,9 +168,9 @@ def referenced_only(metadata: TableMetadata) -> bytes:
 def worth_compressing(response: Response, accepted: str, peer: str | None, *, on_loopback: bool) -> bool:
     """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is on another machine: on this one
     compressing costs more than sending. on_loopback: compress for clients on this machine too."""
-    if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted):
+    if len(response.body) < COMPRESS_FROM_BYTES or (is_loopback(peer) and not on_loopback):
         return False
-    return on_loopback or not is_loopback(peer)
+    return _accepts_gzip(accepted)
 
 
 async def compressed(response: Response, run: RunOnThread) -> Response:
@@ -186,8 +193,8 @@ async def send_in_parts(response: Response, send: Send) -> None:
     """Send a response as its client takes it. `send` waits until the client has taken what was sent before, so the
     last part leaves when it has all the others: until then the response has its body. The event loop (uvloop) keeps a
     view of what waits, and copies nothing."""
-    headers = [(_SPELLED.get(name, name), value) for name, value in response.raw_headers]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    head = {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    await send(head)
     body = memoryview(response.body)
     if len(body) > PART_BYTES:
         await send({"type": "http.response.body", "body": body[:-PART_BYTES], "more_body": True})
