@@ -45,7 +45,8 @@ class LoggedEvents:
                 report.metastore_calls,
                 report.bytes_written,
             )
+        # The commit is made: a listener's defect must not fail it.
+        anyhow = log_and_continue(f"a listener for the event {event.get('event')}", REPORT)
         for listener in self._listeners:
-            # The commit is made: a listener's defect must not fail it.
-            with log_and_continue(f"a listener for the event {event.get('event')}", REPORT):
+            with anyhow:
                 listener(event)
