@@ -290,9 +290,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if _reads_otherwise(self.headers):
             raise _Refused(_MALFORMED)
         waiting = len(self.pipeline)
-        fields = sum(1 for cycle, _ in self.pipeline for _ in cycle.scope["headers"])
-        if waiting >= MAX_PIPELINED or fields > MAX_HEADER_FIELDS:
-            raise _Refused(_PIPELINED)
+        if waiting:
+            fields = sum(1 for cycle, _ in self.pipeline for _ in cycle.scope["headers"])
+            if waiting >= MAX_PIPELINED or fields > MAX_HEADER_FIELDS:
+                raise _Refused(_PIPELINED)
         self._in_header = False
         self._received = 0
         if self.parser.should_upgrade():
