@@ -54,7 +54,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     }
 
     # The waiting commit must not hold the request, whose body may be large: so `answer` does not use `request`.
-    context, config = request.context, request.table_config
+    context, config = request.context, request.context.table_config
 
     def answer(report: CommitReport) -> Response:
         context.counters.committed(report)

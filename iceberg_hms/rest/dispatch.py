@@ -86,7 +86,8 @@ class ServerContext:
     """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
     lists. write_threads: for requests that take locks. admission: what callers may hold at once. purges: what deletes
     the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
-    warehouse: its name. warehouses: the settings of all that the server has, by name.
+    warehouse: its name. warehouses: the settings of all that the server has, by name. table_config: what clients get
+    with a table, as a JSON object.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
     the server's, except catalog and settings."""
@@ -105,6 +106,10 @@ class ServerContext:
     compress_seconds: float = COMPRESS_SECONDS
     warehouse: str = DEFAULT_WAREHOUSE
     warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
+    table_config: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table_config", orjson.dumps(self.settings.table_config))
 
     @property
     def memory(self) -> MemoryBudget:
@@ -135,11 +140,6 @@ class RestRequest:
     @property
     def catalog(self) -> Catalog:
         return self.context.catalog
-
-    @property
-    def table_config(self) -> bytes:
-        """What clients get with a table, as a JSON object."""
-        return orjson.dumps(self.context.settings.table_config)
 
     @property
     def client(self) -> Client:

@@ -67,7 +67,9 @@ def create_table(request: RestRequest) -> Response:
     request.require_protected(protected.changed(fields.string_map("properties"), marks), *identifier)
     if is_staged:
         staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
-        return responses.table_response(staged.to_bytes(), None, request.context.memory, config=request.table_config)
+        return responses.table_response(
+            staged.to_bytes(), None, request.context.memory, config=request.context.table_config
+        )
     return _served(request, request.catalog.create_table(identifier, *shape, client=request.client))
 
 
@@ -84,7 +86,7 @@ def load_table(request: RestRequest) -> Response:
             # With the location, as Java does: the file is the table's own. Not NoSuchTable, after which Spark would
             # read the table through Hive.
             raise NotFound(error.message) from error
-    location, config = str(loaded.metadata_location), request.table_config
+    location, config = str(loaded.metadata_location), request.context.table_config
     tag = responses.entity_tag(responses.version_of(loaded.metadata, location), mode, config)
     if responses.tag_matches(request.headers.get("if-none-match"), tag):
         return responses.not_modified(tag)
@@ -207,6 +209,6 @@ def named_table(request: RestRequest) -> tuple[str, str]:
 
 
 def _served(request: RestRequest, table: Table) -> Response:
-    config, memory = request.table_config, request.context.memory
+    config, memory = request.context.table_config, request.context.memory
     tag = responses.entity_tag(responses.version_of(table.metadata, table.metadata_location), "all", config)
     return responses.table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)
