@@ -18,6 +18,7 @@ from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.outcome.outcome import CommitReport
+    from iceberg_hms.rest.access.authorization import AccessTarget
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Upper bounds of the latency histogram, in seconds.
@@ -76,13 +77,13 @@ class Counters:
             if seconds <= BUCKETS[-1]:
                 self._buckets[method, route, BUCKETS[bisect_left(BUCKETS, seconds)], warehouse] += 1
 
-    def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE, table: str = "") -> None:
-        """The server responded to a commit of table updates with this status."""
+    def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE, table: AccessTarget | str = "") -> None:
+        """The server responded to a commit of table updates with this status. table: its text is the label."""
         outcome = _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
             self._labelled["rest_commits_total"][outcome, warehouse] += 1
             if self._tables_max:
-                label = self._table_label(table, status, warehouse)
+                label = self._table_label(str(table), status, warehouse)
                 self._labelled["rest_table_commits_total"][label, outcome, warehouse] += 1
 
     def _table_label(self, table: str, status: int, warehouse: str) -> str:

@@ -243,8 +243,7 @@ class Resource:
                 counters.conflict(error, self._context.warehouse)
             release_frames(error)
         if endpoint.commit:
-            table = ".".join(incoming.entry.target.names)
-            counters.commit_answered(response.status_code, self._context.warehouse, table)
+            counters.commit_answered(response.status_code, self._context.warehouse, incoming.entry.target)
         elif endpoint.action in CHANGES:
             counters.operation_answered(endpoint.action, response.status_code, self._context.warehouse)
         return response
