@@ -261,7 +261,7 @@ class Resource:
         with context.admission.enter((caller and caller.name) or peer_of(peer)) as held:
             answer = await self._begin(endpoint, incoming, held)
             if isinstance(answer, PendingResponse):
-                answer = await answer.response(context.read_threads.run_for(held.caller))
+                answer = await answer.response(partial(context.read_threads.run_for, held.caller))
         accepted = headers.get("accept-encoding", "")
         if not worth_compressing(answer, accepted, peer, on_loopback=context.settings.rest_compress_loopback):
             return answer
@@ -304,9 +304,12 @@ class Resource:
         incoming.entry.begun = True
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
         on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
-        run = threads.run_for(held.caller)
-        answer = endpoint.handler(request) if on_loop else await run(lambda: endpoint.handler(request))
-        return await run(answer.work) if isinstance(answer, BlockingStep) else answer
+        answer = (
+            endpoint.handler(request)
+            if on_loop
+            else await threads.run_for(held.caller, lambda: endpoint.handler(request))
+        )
+        return await threads.run_for(held.caller, answer.work) if isinstance(answer, BlockingStep) else answer
 
     def _authorized(self, endpoint: Endpoint, entry: AuditEntry, parameters: Mapping[str, str]) -> Caller:
         """The caller, who may do what the endpoint declares. Before the body is read: strangers cannot make the server

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.access.authorization import RunOnThread
 from iceberg_hms.thread_pool import ThreadPool
 from iceberg_hms.work import NOBODY, caller_owner, owned_by
 
@@ -53,17 +52,14 @@ class RequestThreads:
         finally:
             self.pending -= 1
 
-    def run_for(self, caller: str) -> RunOnThread:
+    def run_for(self, caller: str, function: Callable[[], Result]) -> Awaitable[Result]:
         """`run`, for the work of this caller, to whom `work` knows it to belong."""
 
-        def run(function: Callable[[], Result]) -> Awaitable[Result]:
-            def owned() -> Result:
-                with owned_by(caller_owner(caller)):
-                    return function()
+        def owned() -> Result:
+            with owned_by(caller_owner(caller)):
+                return function()
 
-            return self.run(owned, caller)
-
-        return run
+        return self.run(owned, caller)
 
     async def _turn(self, caller: str) -> None:
         """Wait for a thread."""

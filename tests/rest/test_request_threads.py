@@ -23,7 +23,7 @@ def test_work_for_a_caller_is_known_as_the_callers() -> None:
     workers = RequestThreads("pool", 1)
 
     async def twice() -> list[str]:
-        return [await workers.run_for("etl")(owner), await workers.run(owner)]
+        return [await workers.run_for("etl", owner), await workers.run(owner)]
 
     assert asyncio.run(twice()) == ["caller etl", NOBODY]
     workers.close()
