@@ -271,15 +271,6 @@ class Resource:
                 return await compressed(answer, context.read_threads.run)
         return answer
 
-    async def _body(self, incoming: UnreadRequest, held: HeldByRequest) -> tuple[bytes, int]:
-        """The body, and about what it takes once it is parsed; the request holds both. Raises as `read_body`."""
-        body, values = await read_body(incoming.receive, incoming.headers, self._context.settings, held)
-        if not body:
-            return body, 0
-        memory = TextSize(len(body), values, is_wide(body)).parsed_bytes
-        held.hold(memory)
-        return body, memory
-
     async def _begin(
         self, endpoint: Endpoint, incoming: UnreadRequest, held: HeldByRequest
     ) -> Response | PendingResponse:
@@ -289,7 +280,7 @@ class Resource:
         if "namespace" in parameters:
             parameters["namespace"] = joined_parts(parameters["namespace"], self._separator)
         caller = self._authorized(endpoint, incoming.entry, parameters)
-        body, memory = await self._body(incoming, held)
+        body, memory = await read_body(incoming.receive, headers, context.settings, held)
         request = RestRequest(
             context=context,
             caller=caller,
@@ -330,9 +321,9 @@ class Resource:
 async def read_body(
     receive: Receive, headers: Mapping[str, str], settings: RestSettings, held: HeldByRequest
 ) -> tuple[bytes, int]:
-    """The body and the number of its values, which are counted as they arrive. Raises HTTPException: 413 as soon as the
-    body is known to have more bytes or values than it may (the rest is not kept), 408 if it does not arrive in time.
-    Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""
+    """The body, and about the bytes that it takes once it is parsed; the request holds both. Raises HTTPException: 413
+    as soon as the body is known to have more bytes or values than it may (the rest is not kept), 408 if it does not
+    arrive in time. Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""
     limit, most, seconds = (
         settings.rest_max_body_bytes,
         settings.rest_max_body_values,
@@ -359,12 +350,16 @@ async def read_body(
                 values += count_values(chunk)
                 if values > most:
                     raise HTTPException(413, f"The request body has more than {most} values")
-                held.hold(len(chunk))
                 chunks.append(chunk)
                 more = message.get("more_body", False)
+                if more:
+                    held.hold(len(chunk))
     except TimeoutError as error:
         raise HTTPException(408, "The request body did not arrive in time", {"Connection": "close"}) from error
-    return b"".join(chunks), values
+    body = b"".join(chunks)
+    memory = TextSize(size, values, is_wide(body)).parsed_bytes if body else 0
+    held.hold(len(chunk) + memory)
+    return body, memory
 
 
 def _too_large(limit: int) -> HTTPException:

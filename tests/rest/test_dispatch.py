@@ -10,6 +10,8 @@ import pytest
 from starlette.responses import Response
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.errors import QueueFull
+from iceberg_hms.format.metadata.parsed_size import TextSize
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.access.audit import AuditEntry
@@ -49,9 +51,13 @@ def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> Non
     assert response.headers["connection"] == "close"
 
 
-def read(receive: Any, **settings: int) -> tuple[bytes, int]:
+def read(receive: Any, memory: MemoryBudget | None = None, **settings: int) -> tuple[bytes, int]:
     bounds = RestSettings(rest_max_body_bytes=LIMIT, **settings)
-    return asyncio.run(dispatch.read_body(receive, {}, bounds, Admission(1, MemoryBudget(2 * 10**6)).enter("a")))
+    memory = memory or MemoryBudget(2 * 10**6)
+    with Admission(1, memory).enter("a") as held:
+        found = asyncio.run(dispatch.read_body(receive, {}, bounds, held))
+        assert memory.held() == len(found[0]) + found[1]
+    return found
 
 
 def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
@@ -75,7 +81,23 @@ def test_values_are_counted_as_they_arrive() -> None:
         piece = pieces.pop(0)
         return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 
-    assert read(receive) == (b'{"a":[[],[],[]]}', 8)
+    body = b'{"a":[[],[],[]]}'
+    assert read(receive) == (body, TextSize(len(body), 8, False).parsed_bytes)
+
+
+@pytest.mark.parametrize("arrived", [1, 2], ids=["before the whole body is here", "with what it takes once parsed"])
+def test_a_body_that_the_memory_has_no_room_for_is_refused(arrived: int) -> None:
+    pieces = [b"x" * 1_000, b"y" * 1_000]
+    memory = MemoryBudget((arrived - 1) * 2_000 + 1_998)
+    left = list(pieces)
+
+    async def receive() -> dict[str, Any]:
+        piece = left.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(left)}
+
+    with pytest.raises(QueueFull):
+        read(receive, memory)
+    assert len(left) == 2 - arrived
 
 
 def test_a_body_of_too_many_values_is_refused_as_soon_as_that_is_known() -> None:
