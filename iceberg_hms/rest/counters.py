@@ -121,16 +121,15 @@ class Counters:
 
     def count_event(self, event: Mapping[str, Any]) -> None:
         """Count an event of the catalog."""
-        name = _WAITS.get(event["event"])
-        if name is not None:
+        name = event["event"]
+        if name in _WAITS:
             with self._lock:
-                self._work[f"{name}s"] += 1
-                self._work[f"{name}_seconds"] += event["seconds"]
-        counted = _COUNTED.get(event["event"])
-        if counted is not None:
+                self._work[f"{_WAITS[name]}s"] += 1
+                self._work[f"{_WAITS[name]}_seconds"] += event["seconds"]
+        elif name in _COUNTED:
             with self._lock:
-                self._counted[counted] += 1
-        if event["event"] == "metrics-report":
+                self._counted[_COUNTED[name]] += 1
+        elif name == "metrics-report":
             sent = event["report"].type
             with self._lock:
                 self._labelled["rest_metrics_reports_total"][(sent if sent in _REPORTS else "other",)] += 1

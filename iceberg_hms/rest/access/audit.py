@@ -141,8 +141,6 @@ class ServerTrail:
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event (`coordinator.ports.EventListener`), if it gets one."""
-        if not self._log.wants():
-            return
         match event:
             case {"event": "files-deleted", "locations": locations, "why": why}:
                 files = [cut(each, _PATH_MAX) for each in locations]
