@@ -11,6 +11,7 @@ import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import TracebackType
 from typing import Any, Final
 
 import pyarrow
@@ -47,6 +48,8 @@ SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")
 _NEVER_OLD_NS: Final = 2**62
 #: A location and the content to write there.
 File = tuple[str, bytes]
+#: The location of a local file, its path, and the content to write there.
+_LocalFile = tuple[str, str, bytes]
 
 #: Seconds before the first retry of a read, and at most before a later one; give or take half.
 _RETRY_SECONDS: Final = (0.1, 5.0)
@@ -109,7 +112,8 @@ class PyArrowFiles:
         self._gather = gather
         self._io_threads = io_threads
         self._make_filesystem = filesystem
-        self._filesystems: dict[tuple[str, str], Any] = {}
+        #: By scheme and authority: each filesystem, and whether it is the local one.
+        self._filesystems: dict[tuple[str, str], tuple[Any, bool]] = {}
         self._retrying = Retrying(
             retry=_TRANSIENT,
             stop=stop_after_attempt(1 + read_retries),
@@ -122,12 +126,22 @@ class PyArrowFiles:
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
         """The whole file. Raises MissingFile, StorageError, CorruptFile for more bytes than the limit and for what is
         no regular file, and InvalidInput for an invalid location."""
-        return self._retrying(self._read, location, limit)
+        try:
+            return self._read(location, limit)
+        except StorageError as error:
+            # Retrying calls sixty functions around an attempt that succeeds, so it only learns of one that failed.
+            return self._retrying(self._read_again, [error], location, limit)
+
+    def _read_again(self, failed: list[StorageError], location: str, limit: Limit) -> bytes:
+        """Fails as the first attempt did, and then reads. failed: the error of the first attempt."""
+        if failed:
+            raise failed.pop()
+        return self._read(location, limit)
 
     def _read(self, location: str, limit: Limit) -> bytes:
-        filesystem, path, parsed = self._resolve(location)
+        filesystem, path, is_local = self._resolve(location)
         with _mapped(location):
-            if _is_local(filesystem, parsed):
+            if is_local:
                 data = local_files.read(path, limit.value, partial(limit.check, location))
             else:
                 data = _read_remote(filesystem, path, limit.value, partial(limit.check, location))
@@ -137,10 +151,10 @@ class PyArrowFiles:
 
     def open(self, location: str) -> Any:
         """A seekable pyarrow.NativeFile, as for footers; the caller closes it. Raises as `read`."""
-        filesystem, path, parsed = self._resolve(location)
+        filesystem, path, is_local = self._resolve(location)
         with _mapped(location):
             # Opening a FIFO would keep the thread until somebody writes.
-            if _is_local(filesystem, parsed) and local_files.length(path) is None:
+            if is_local and local_files.length(path) is None:
                 raise local_files.NotAFile
             return filesystem.open_input_file(path)
 
@@ -166,23 +180,26 @@ class PyArrowFiles:
                     self.delete(location)
             raise
 
-    def _by_kind(self, files: Sequence[File]) -> tuple[list[File], list[File]]:
+    def _by_kind(self, files: Sequence[File]) -> tuple[list[_LocalFile], list[File]]:
         """The local files, and the others."""
-        local: list[File] = []
+        local: list[_LocalFile] = []
         remote: list[File] = []
-        for file in files:
-            filesystem, _, parsed = self._resolve(file[0])
-            (local if _is_local(filesystem, parsed) else remote).append(file)
+        for location, data in files:
+            _, path, is_local = self._resolve(location)
+            if is_local:
+                local.append((location, path, data))
+            else:
+                remote.append((location, data))
         return local, remote
 
-    def _create_local(self, files: Sequence[File], made: list[str]) -> None:
+    def _create_local(self, files: Sequence[_LocalFile], made: list[str]) -> None:
         """Create all files or none, and add their locations to `made`."""
-        new = [(self._resolve(location)[1], data) for location, data in files]
-        with _creating(" and ".join(path for path, _ in new)):
+        new = [(path, data) for _, path, data in files]
+        with _creating(" and ".join([path for path, _ in new])):
             local_files.create(new, fsync=self._fsync, gather=self._gather)
-        made.extend(location for location, _ in files)
-        for file in files:
-            self._check_length(file)
+        made.extend([location for location, _, _ in files])
+        for location, path, data in files:
+            _check_length(location, data, _local_length(location, path))
 
     def _create_remote(self, file: File, made: list[str]) -> None:
         """Create a file, and add its location to `made`."""
@@ -196,18 +213,11 @@ class PyArrowFiles:
             with filesystem.open_output_stream(path) as stream:
                 stream.write(data)
         made.append(location)
-        self._check_length(file)
-
-    def _check_length(self, file: File) -> None:
-        location, data = file
-        length = self.length(location)
-        if length != len(data):
-            raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
-        work.wrote(length)
+        _check_length(location, data, self.length(location))
 
     def make_folder(self, location: str) -> None:
-        filesystem, path, parsed = self._resolve(location)
-        if not _is_local(filesystem, parsed):
+        _, path, is_local = self._resolve(location)
+        if not is_local:
             return
         try:
             local_files.make_folder(path, fsync=self._fsync)
@@ -216,13 +226,9 @@ class PyArrowFiles:
 
     def length(self, location: str) -> int:
         """The length in bytes. Raises MissingFile, StorageError."""
-        filesystem, path, parsed = self._resolve(location)
-        if _is_local(filesystem, parsed):
-            with _mapped(location):
-                found = local_files.length(path)
-            if found is None:
-                raise StorageError(f"Not a file: {location}")
-            return found
+        filesystem, path, is_local = self._resolve(location)
+        if is_local:
+            return _local_length(location, path)
         with _mapped(location):
             info = filesystem.get_file_info(path)
         if info.type == fs.FileType.NotFound:
@@ -233,9 +239,9 @@ class PyArrowFiles:
 
     def delete(self, location: str) -> bool:
         """Delete a file; False if it did not exist. Raises StorageError, also for a folder."""
-        filesystem, path, parsed = self._resolve(location)
+        filesystem, path, is_local = self._resolve(location)
         with _mapped(location):
-            if _is_local(filesystem, parsed):
+            if is_local:
                 return local_files.delete(path)
         try:
             self.length(location)
@@ -247,10 +253,10 @@ class PyArrowFiles:
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         """As the port says. Reads one folder at a time, so that memory holds no more than that."""
-        filesystem, path, parsed = self._resolve(folder)
+        filesystem, path, is_local = self._resolve(folder)
         prefix = folder.rstrip("/")
         with _mapped(folder):
-            if _is_local(filesystem, parsed):
+            if is_local:
                 for name, status in local_files.walk(path):
                     yield ListedFile(f"{prefix}/{name}", status.st_size, status.st_mtime_ns // 1_000_000)
                 return
@@ -278,16 +284,34 @@ class PyArrowFiles:
         with _mapped(location):
             return parsed.is_local and local_files.is_link(parsed.path)
 
-    def _resolve(self, location: str) -> tuple[Any, str, Location]:
+    def _resolve(self, location: str) -> tuple[Any, str, bool]:
+        """The filesystem of a location, the path there, and whether `local_files` is to be used for it."""
         parsed = parse(location)
         key = (parsed.scheme, parsed.authority)
-        filesystem = self._filesystems.get(key)
-        if filesystem is None:
+        found = self._filesystems.get(key)
+        if found is None:
             # No lock: reaching a store may take seconds, and other stores need not wait. The first one made is kept.
-            filesystem = self._filesystems.setdefault(key, self._make_filesystem(parsed))
+            made = self._make_filesystem(parsed)
+            is_local = parsed.is_local and isinstance(made, fs.LocalFileSystem)
+            found = self._filesystems.setdefault(key, (made, is_local))
         # Object stores expect `bucket/key`; an HDFS filesystem already has its authority.
         path = f"{parsed.authority}{parsed.path}" if parsed.scheme in ("s3", "gs") else parsed.path
-        return filesystem, path, parsed
+        return found[0], path, found[1]
+
+
+def _local_length(location: str, path: str) -> int:
+    with _mapped(location):
+        found = local_files.length(path)
+    if found is None:
+        raise StorageError(f"Not a file: {location}")
+    return found
+
+
+def _check_length(location: str, data: bytes, length: int) -> None:
+    """Raises StorageError unless a new file has the length of what was written."""
+    if length != len(data):
+        raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
+    work.wrote(length)
 
 
 def _read_remote(filesystem: Any, path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | None:
@@ -296,10 +320,6 @@ def _read_remote(filesystem: Any, path: str, max_bytes: int, check: Callable[[in
         length = int(file.size())
         check(length)
         return local_files.read_parts(file.read, length, max_bytes)
-
-
-def _is_local(filesystem: Any, location: Location) -> bool:
-    return location.is_local and isinstance(filesystem, fs.LocalFileSystem)
 
 
 @contextlib.contextmanager
@@ -314,17 +334,27 @@ def _creating(location: str) -> Iterator[None]:
         raise StorageError(f"Cannot create {location}: its folder was removed, or is a file") from error
 
 
-@contextlib.contextmanager
-def _mapped(location: str) -> Iterator[None]:
+class _mapped:  # noqa: N801 - reads as a statement, and runs thrice a commit, too often for a generator
     """Maps errors of the operating system and of pyarrow to ours, except FileExistsError. The only place for that."""
-    try:
-        yield
-    except (FileExistsError, IcebergHmsError):
-        raise
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise MissingFile(location) from error
-    except local_files.NotAFile as error:
-        raise CorruptFile(location, "it is no regular file", next_step="name a file") from error
-    except (OSError, ValueError, pyarrow.ArrowException) as error:
-        kind = ResourceExhausted if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else StorageError
-        raise kind(f"{location}: {error}") from error
+
+    __slots__ = ("_location",)
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, FileExistsError | IcebergHmsError):
+            return
+        location = self._location
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise MissingFile(location) from error
+        if isinstance(error, local_files.NotAFile):
+            raise CorruptFile(location, "it is no regular file", next_step="name a file") from error
+        if isinstance(error, OSError | ValueError | pyarrow.ArrowException):
+            is_scarce = getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE)
+            raise (ResourceExhausted if is_scarce else StorageError)(f"{location}: {error}") from error

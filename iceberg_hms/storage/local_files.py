@@ -56,7 +56,7 @@ def create(files: Sequence[NewFile], *, fsync: bool, gather: Gather = run_sequen
     gather: runs the flushes in parallel. Creating names is sequential: the kernel creates them one by one in a folder,
     and waiting threads would spin.
     """
-    folders = dict.fromkeys(path.rpartition("/")[0] for path, _ in files)
+    folders = dict.fromkeys([path.rpartition("/")[0] for path, _ in files])
     for folder in folders:
         make_folder(folder, fsync=fsync)
     made: list[str] = []
@@ -89,9 +89,14 @@ def _make(files: Sequence[NewFile], made: list[str], *, fsync: bool, gather: Gat
 
 def _close(descriptors: Sequence[int]) -> None:
     """Close all. Raises the first error: some filesystems report lost writes only on close."""
-    with contextlib.ExitStack() as ends:
-        for descriptor in reversed(descriptors):
-            ends.callback(os.close, descriptor)
+    failed: OSError | None = None
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _flush(descriptors: Sequence[int], gather: Gather) -> None:

@@ -26,6 +26,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location
+from iceberg_hms.storage import local_files
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.local_files import run_sequentially
 from iceberg_hms.testing.contracts.files import (
@@ -155,13 +156,19 @@ def test_a_file_below_a_file_is_missing_and_cannot_be_written(tmp_path: Path) ->
         files.write(f"{tmp_path}/x/y", b"")
 
 
-def test_a_short_write_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["{}/x", "s3:/{}/x"], ids=["local", "remote"])
+def test_a_short_write_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     class Short(PyArrowFiles):
         def length(self, location: str) -> int:
             return super().length(location) - 1
 
+    length = local_files.length
+    monkeypatch.setattr(local_files, "length", lambda path: (length(path) or 0) - 1)
     with pytest.raises(StorageError, match=r"Wrote 3 bytes to .*, but it has 2"):
-        Short().write(f"{tmp_path}/x", b"abc")
+        Short(filesystem=lambda _: fs.SubTreeFileSystem("/", fs.LocalFileSystem())).write(
+            place.format(tmp_path), b"abc"
+        )
+    assert not (tmp_path / "x").exists()
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
