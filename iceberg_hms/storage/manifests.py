@@ -371,5 +371,5 @@ class _RollingManifestWriter:
 
 def _size_of(_location: str, known: CachedList) -> int:
     if isinstance(known, EncodedList):
-        return (len(known.files) + 1) * _BYTES_PER_MANIFEST + sum(len(data) for _, data in known.blocks)
+        return (len(known.files) + 1) * _BYTES_PER_MANIFEST + known.size
     return (len(known) + 1) * _BYTES_PER_MANIFEST

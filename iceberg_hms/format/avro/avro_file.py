@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import fastavro
@@ -29,6 +30,8 @@ from iceberg_hms.work import stop_if_caller_left
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
+#: What the keys begin with that are not the writer's own.
+_OF_AVRO: Final = b"avro."
 #: The longest encoding of a 64-bit number.
 _LONG_BYTES: Final = 10
 #: A block ends when its records have this many bytes before compression; Java's default.
@@ -46,8 +49,6 @@ _XZ_BYTES: Final = 128 << 20
 #: What is written.
 _CODEC: Final = b"deflate"
 _DEFLATE_LEVEL: Final = 6
-#: How many times its size a deflate stream may inflate to.
-_DEFLATE_MOST: Final = 1_032
 #: Blocks of up to this many bytes are stored uncompressed (as a stored deflate block): compressing them would take
 #: longer than the rest of writing a small file, and save little.
 _STORED_MAX: Final = 1_000
@@ -88,18 +89,15 @@ class Container:
     schema: Any
     codec: str
     blocks: tuple[AvroBlock, ...]
-    schema_text: bytes = b""
-    bounds: FileBounds = DEFAULT_BOUNDS
-    size: int = 0
-
-    @property
-    def record_count(self) -> int:
-        return sum(count for count, _ in self.blocks)
+    schema_text: bytes
+    bounds: FileBounds
+    size: int
+    record_count: int
 
     def records(self, schema: Any = None, wanted: Any = None) -> Iterator[dict[str, Any]]:
         """Decode the records one by one, with the writer's schema, or with one of the same layout and other names.
         wanted: a schema with some of its fields, to skip the others. Both may be parsed already. Raises CorruptFile."""
-        return (record for record, _ in self.encoded_records(schema, wanted, encoded=False))
+        return map(itemgetter(0), self.encoded_records(schema, wanted, encoded=False))
 
     def encoded_records(
         self, schema: Any = None, wanted: Any = None, *, encoded: bool = True
@@ -122,9 +120,10 @@ class Container:
         for number, (count, block) in enumerate(self.blocks, 1):
             try:
                 raw = self._inflated(number, block, left)
-                left -= len(raw)
-                if count > len(raw):
-                    raise ValueError(f"{count} records in {len(raw)} bytes")
+                size = len(raw)
+                left -= size
+                if count > size:
+                    raise ValueError(f"{count} records in {size} bytes")
             except _DECODE_ERRORS as error:
                 raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
             yield count, raw
@@ -146,17 +145,20 @@ class Container:
         """The records of a block, with their bytes if `encoded`. They are read from a window of one byte more than the
         largest record has, so that no larger one is decoded."""
         limit = self.bounds.record_bytes
-        width = limit.value + 1
-        start, window = 0, raw[:width]
-        source = io.BytesIO(window)
+        width, size = limit.value + 1, len(raw)
+        # Of the window in the block, and of the next record in the window.
+        start = at = 0
+        window = raw[:width]
+        length, source = len(window), io.BytesIO(window)
         for number in range(count):
             if not number % _RECORDS_AT_A_TIME:
                 stop_if_caller_left()
             while True:
-                at, is_last = source.tell(), start + len(window) == len(raw)
+                is_last = start + length == size
                 try:
                     record = fastavro.schemaless_reader(source, schema, wanted)
-                    if source.tell() < len(window) or (is_last and source.tell() - at < width):
+                    end = source.tell()
+                    if end < length or (is_last and end - at < width):
                         break
                 except _DECODE_ERRORS:
                     if is_last:
@@ -164,12 +166,13 @@ class Container:
                 # It may go on behind the window.
                 if not at:
                     raise limit.exceeded(self.location, f"an entry has more than {limit.value} bytes")
-                start += at
+                start, at = start + at, 0
                 window = raw[start : start + width]
-                source = io.BytesIO(window)
-            yield record, window[at : source.tell()] if encoded else b""
-        if start + source.tell() != len(raw):
-            raise ValueError(f"{len(raw) - start - source.tell()} bytes are left after {count} records")
+                length, source = len(window), io.BytesIO(window)
+            yield record, window[at:end] if encoded else b""
+            at = end
+        if start + at != size:
+            raise ValueError(f"{size - start - at} bytes are left after {count} records")
 
 
 def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> Container:
@@ -180,26 +183,34 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> C
         raise CorruptFile(location, "it is not an Avro file")
     header = reader.header()
     sync = reader.take(_SYNC_BYTES, "header")
-    if len(header.get("avro.schema", b"")) > MAX_SCHEMA_BYTES:
-        raise CorruptFile(location, f"its Avro schema has more than {MAX_SCHEMA_BYTES} bytes")
     try:
-        schema = _schema(header["avro.schema"])
-        metadata = {key: value.decode("utf-8") for key, value in header.items() if not key.startswith("avro.")}
-        codec = header.get("avro.codec", b"null").decode("utf-8")
+        text = header[b"avro.schema"]
+        if len(text) > MAX_SCHEMA_BYTES:
+            raise CorruptFile(location, f"its Avro schema has more than {MAX_SCHEMA_BYTES} bytes")
+        schema = _schema(text)
+        metadata = {
+            key.decode("utf-8", "replace"): value.decode("utf-8")
+            for key, value in header.items()
+            if key[: len(_OF_AVRO)] != _OF_AVRO
+        }
+        codec = header.get(b"avro.codec", b"null").decode("utf-8")
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro header cannot be read: {error!r}") from error
     blocks: list[AvroBlock] = []
-    while not reader.at_end:
-        what = f"block {len(blocks) + 1}"
+    number = record_count = 0
+    while reader.position < reader.end:
+        number += 1
+        what = f"block {number}"
         count, size = reader.long(what), reader.long(what)
         if count < 0 or size < 0:
             raise CorruptFile(location, f"{what} has a negative size")
         blocks.append((count, reader.take(size, what)))
-        if len(blocks) > _FEW_BLOCKS and len(blocks) * _BYTES_PER_BLOCK > len(data):
-            raise CorruptFile(location, f"it has more than {len(blocks) - 1} blocks in {len(data)} bytes")
+        if number > _FEW_BLOCKS and number * _BYTES_PER_BLOCK > reader.end:
+            raise CorruptFile(location, f"it has more than {number - 1} blocks in {reader.end} bytes")
         if reader.take(_SYNC_BYTES, what) != sync:
             raise CorruptFile(location, f"the sync marker after {what} is wrong")
-    return Container(location, metadata, schema, codec, tuple(blocks), header["avro.schema"], bounds, len(data))
+        record_count += count
+    return Container(location, metadata, schema, codec, tuple(blocks), text, bounds, reader.end, record_count)
 
 
 @lru_cache(maxsize=64)
@@ -278,8 +289,8 @@ def _deflated(raw: bytes, level: int) -> bytes:
 
 def join_blocks(blocks: Sequence[AvroBlock], bounds: FileBounds) -> AvroBlock:
     """Merge blocks that we wrote into one, with their records in the same order."""
-    raw = b"".join(_inflate(data, _DEFLATE_MOST * len(data)) for _, data in blocks)
-    return sum(count for count, _ in blocks), compress(raw, bounds)
+    raw = b"".join([zlib.decompress(data, -zlib.MAX_WBITS) for _, data in blocks])
+    return sum([count for count, _ in blocks]), compress(raw, bounds)
 
 
 class AvroFileWriter:
@@ -301,8 +312,9 @@ class AvroFileWriter:
         self._bounds = bounds
         text = schema if isinstance(schema, bytes) else orjson.dumps(schema)
         entries = {"avro.schema": text, "avro.codec": _CODEC}
-        entries |= {key: value.encode("utf-8") for key, value in metadata.items()}
-        header = _MAGIC + _header(entries)
+        for key, value in metadata.items():
+            entries[key] = value.encode("utf-8")
+        header = _header(entries)
         # Any 16 bytes will do. Derived from the header, so that equal content gives equal files.
         self._sync = hashlib.blake2b(header, digest_size=_SYNC_BYTES).digest()
         self._finished = [header, self._sync]
@@ -334,10 +346,10 @@ class AvroFileWriter:
         self._block.write(record)
         self._added()
 
-    def add_block(self, block: AvroBlock) -> None:
-        """Append a block of another file with the same schema and codec."""
+    def add_blocks(self, blocks: Sequence[AvroBlock]) -> None:
+        """Append blocks of other files with the same schema and codec."""
         self._flush()
-        self._put(block)
+        self._put(blocks)
 
     def finish(self) -> bytes:
         """The whole file. Raises InvalidInput for one that is larger than readers allow."""
@@ -358,73 +370,80 @@ class AvroFileWriter:
     def _flush(self) -> None:
         if not self._block_count:
             return
-        self._put((self._block_count, compress(self._block.getvalue(), self._bounds)))
+        self._put([(self._block_count, compress(self._block.getvalue(), self._bounds))])
         self._block = io.BytesIO()
         self._block_count = 0
 
-    def _put(self, block: AvroBlock) -> None:
-        count, data = block
-        framed = encode_long(count) + encode_long(len(data)) + data + self._sync
-        self._finished.append(framed)
-        self._finished_bytes += len(framed)
+    def _put(self, blocks: Sequence[AvroBlock]) -> None:
+        framed: list[bytes] = []
+        for count, data in blocks:
+            framed += (encode_long(count), encode_long(len(data)), data, self._sync)
+        self._finished += framed
+        self._finished_bytes += sum(map(len, framed))
 
 
 class _Reader:
-    """Reads a file's bytes in order. Raises CorruptFile at the end of the file."""
+    """Reads a file's bytes in order. Raises CorruptFile at the end of the file.
+
+    position: of the next byte. end: of the last one."""
 
     def __init__(self, data: bytes, location: str) -> None:
+        self.position = 0
+        self.end = len(data)
         self._data = data
         self._location = location
-        self._position = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self._position == len(self._data)
 
     def take(self, size: int, what: str) -> bytes:
-        end = self._position + size
-        if size < 0 or end > len(self._data):
-            raise CorruptFile(self._location, f"it ends inside its {what}, at byte {len(self._data)}; it was cut off")
-        taken = self._data[self._position : end]
-        self._position = end
-        return taken
+        start = self.position
+        end = start + size
+        if size < 0 or end > self.end:
+            raise CorruptFile(self._location, f"it ends inside its {what}, at byte {self.end}; it was cut off")
+        self.position = end
+        return self._data[start:end]
 
     def long(self, what: str) -> int:
-        if not self.at_end and (first := self._data[self._position]) < 0x80:
+        if self.position < self.end and (first := self._data[self.position]) < 0x80:
             # Nearly all numbers fit one byte.
-            self._position += 1
+            self.position += 1
             return first >> 1 ^ -(first & 1)
         value = shift = 0
-        for byte in self._data[self._position : self._position + _LONG_BYTES]:
-            self._position += 1
+        for byte in self._data[self.position : self.position + _LONG_BYTES]:
+            self.position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value >> 1 ^ -(value & 1)
             shift += 7
-        if self.at_end:
+        if self.position == self.end:
             self.take(1, what)
         raise CorruptFile(self._location, f"a number in its {what} is too long")
 
-    def header(self) -> dict[str, bytes]:
-        entries: dict[str, bytes] = {}
+    def header(self) -> dict[bytes, bytes]:
+        entries: dict[bytes, bytes] = {}
         while count := self.long("header"):
             if count < 0:
                 # After a negative count comes the size in bytes, for readers that skip the block.
                 self.long("header")
-            if len(entries) + abs(count) > _MAX_HEADER_ENTRIES:
+                count = -count
+            if len(entries) + count > _MAX_HEADER_ENTRIES:
                 raise CorruptFile(self._location, f"its header has more than {_MAX_HEADER_ENTRIES} entries")
-            for _ in range(abs(count)):
-                key = self.take(self.long("header"), "header").decode("utf-8", "replace")
+            for _ in range(count):
+                key = self.take(self.long("header"), "header")
                 entries[key] = self.take(self.long("header"), "header")
         return entries
 
 
 def _header(entries: Mapping[str, bytes]) -> bytes:
-    parts = [encode_long(len(entries))]
+    parts = [_MAGIC, encode_long(len(entries))]
     for key, value in entries.items():
-        name = key.encode("utf-8")
-        parts += [encode_long(len(name)), name, encode_long(len(value)), value]
-    return b"".join(parts) + encode_long(0)
+        parts += (_header_key(key), encode_long(len(value)), value)
+    parts.append(encode_long(0))
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _header_key(key: str) -> bytes:
+    name = key.encode("utf-8")
+    return encode_long(len(name)) + name
 
 
 @lru_cache(maxsize=4_096)
@@ -441,11 +460,6 @@ def encode_long(value: int) -> bytes:
 
 class _TooLargeError(Exception):
     """A block inflates to more than it may."""
-
-
-def _inflate(block: bytes, limit: int) -> bytes:
-    # fastavro leaves three bytes of zlib's checksum after the stream, so extra bytes are no sign of damage.
-    return _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block, limit)
 
 
 def _snappy(block: bytes, limit: int) -> bytes:
@@ -483,7 +497,8 @@ def _bounded(decompressor: Any, block: bytes, limit: int) -> bytes:
 #: They give one byte more than the limit, if there are more.
 _CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
     "null": lambda block, _: bytes(block),
-    "deflate": _inflate,
+    # fastavro leaves three bytes of zlib's checksum after the stream, so extra bytes are no sign of damage.
+    "deflate": lambda block, limit: _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block, limit),
     "snappy": _snappy,
     "zstandard": _zstandard,
     "bzip2": lambda block, limit: _bounded(bz2.BZ2Decompressor(), block, limit),

@@ -7,9 +7,10 @@ Records first, then their Avro form. A list is read by field id, not by name: Ja
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -108,7 +109,7 @@ def assign_numbers(
     Raises InvalidInput: an unassigned manifest of another snapshot; v3 without first_row_id or row counts.
     """
     if format_version == 1:
-        return tuple(replace(file, sequence_number=0, min_sequence_number=0) for file in files), None
+        return tuple([_changed(file, sequence_number=0, min_sequence_number=0) for file in files]), None
     if format_version >= 3 and first_row_id is None:
         raise InvalidInput(f"Snapshot {snapshot_id} of a v{format_version} table has no first-row-id")
     numbered = []
@@ -118,7 +119,7 @@ def assign_numbers(
         if next_row_id is not None and new.content == ManifestContent.DATA and new.first_row_id is None:
             if new.added_rows_count is None or new.existing_rows_count is None:
                 raise InvalidInput(f"Manifest {_name(new)} has no row counts, so it cannot be given row ids")
-            new = replace(new, first_row_id=next_row_id)
+            new = _changed(new, first_row_id=next_row_id)
             next_row_id += (new.added_rows_count or 0) + (new.existing_rows_count or 0)
         numbered.append(new)
     return tuple(numbered), next_row_id
@@ -137,26 +138,25 @@ def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number:
             f"Found unassigned sequence number for a manifest from snapshot: {file.added_snapshot_id} ({_name(file)})"
         )
     lowest = sequence_number if file.min_sequence_number == UNASSIGNED else file.min_sequence_number
-    return replace(file, sequence_number=sequence_number, min_sequence_number=lowest)
+    return _changed(file, sequence_number=sequence_number, min_sequence_number=lowest)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedList:
     """An encoded manifest list, which the next snapshot's list can reuse without encoding it again.
 
-    files: the list's manifests. blocks: their records, in the same order.
+    files: the list's manifests, numbered by `assign_numbers`. blocks: their records, in the same order. size: of its
+    file, in bytes.
     """
 
     format_version: int
     files: tuple[ManifestFile, ...]
     blocks: tuple[avro_file.AvroBlock, ...]
+    size: int
 
     def is_carried_by(self, format_version: int, files: Sequence[ManifestFile]) -> bool:
-        """Whether a list of `files` ends with this one's manifests, and assigns none of them a first_row_id."""
+        """Whether a list of `files` in this format version ends with this one's manifests."""
         if self.format_version != format_version or not self.files:
-            return False
-        data = (each for each in self.files if each.content == ManifestContent.DATA)
-        if format_version >= 3 and any(each.first_row_id is None for each in data):
             return False
         return tuple(files[len(files) - len(self.files) :]) == self.files
 
@@ -209,9 +209,9 @@ def encode_list(
     if carried is not None:
         blocks = _joined((*blocks, *carried.blocks), bounds)
         numbered = (*numbered, *carried.files)
-    for block in blocks:
-        writer.add_block(block)
-    return writer.finish(), EncodedList(format_version, numbered, blocks)
+    writer.add_blocks(blocks)
+    data = writer.finish()
+    return data, EncodedList(format_version, numbered, blocks, len(data))
 
 
 def _within(bounds: FileBounds, record: bytes, file: ManifestFile) -> bytes:
@@ -346,34 +346,38 @@ def _reading_schema(schema_text: bytes) -> tuple[tuple[int, ...], Any]:
     return (), avro_file.parsed_if_possible(manifest_schemas.relabel(schema, known))
 
 
-_FIELDS: Final = tuple(each.name for each in fields(ManifestFile))
-_COUNTS: Final = tuple(name for name in _FIELDS if name.endswith("_count"))
-_SUMMARY_FIELDS: Final = tuple(each.name for each in fields(FieldSummary))
+_FIELDS: Final = tuple([each.name for each in fields(ManifestFile)])
+_SUMMARY_FIELDS: Final = tuple([each.name for each in fields(FieldSummary)])
+_values: Final = attrgetter(*_FIELDS)
+_summary_values: Final = attrgetter(*_SUMMARY_FIELDS)
+#: What lists of format version 1 lack; there it is 0.
+_SINCE_V2: Final = ("content", "sequence_number", "min_sequence_number")
+
+
+def _changed(file: ManifestFile, **changes: int) -> ManifestFile:
+    """As `dataclasses.replace`, which makes a call for each field."""
+    values: dict[str, Any] = dict(zip(_FIELDS, _values(file), strict=True)) | changes
+    return ManifestFile(**values)
 
 
 def _record(file: ManifestFile) -> dict[str, Any]:
-    record = {name: getattr(file, name) for name in _FIELDS}
+    record = dict(zip(_FIELDS, _values(file), strict=True))
     record["content"] = int(file.content)
     if file.partitions is not None:
-        record["partitions"] = [{name: getattr(each, name) for name in _SUMMARY_FIELDS} for each in file.partitions]
+        record["partitions"] = [
+            dict(zip(_SUMMARY_FIELDS, _summary_values(each), strict=True)) for each in file.partitions
+        ]
     return record
 
 
 def _from_record(record: Mapping[str, Any]) -> ManifestFile:
-    partitions = record.get("partitions")
-    return ManifestFile(
-        manifest_path=record["manifest_path"],
-        manifest_length=record["manifest_length"],
-        partition_spec_id=record["partition_spec_id"],
-        added_snapshot_id=record["added_snapshot_id"],
-        content=ManifestContent(record.get("content") or 0),
-        sequence_number=record.get("sequence_number") or 0,
-        min_sequence_number=record.get("min_sequence_number") or 0,
-        partitions=None if partitions is None else tuple(_summary(each) for each in partitions),
-        key_metadata=record.get("key_metadata"),
-        first_row_id=record.get("first_row_id"),
-        **{name: record.get(name) for name in _COUNTS},
-    )
+    found = {name: record[name] for name in _FIELDS if name in record}
+    for name in _SINCE_V2:
+        found[name] = found.get(name) or 0
+    found["content"] = ManifestContent(found["content"])
+    if found.get("partitions") is not None:
+        found["partitions"] = tuple([_summary(each) for each in found["partitions"]])
+    return ManifestFile(**found)
 
 
 def _summary(record: Mapping[str, Any]) -> FieldSummary:

@@ -170,7 +170,7 @@ def test_a_record_that_does_not_fit_leaves_the_file_as_it_was() -> None:
 def test_records_that_are_encoded_alone_make_the_same_file() -> None:
     parsed, writer = avro_file.parse(SCHEMA), avro_file.AvroFileWriter(SCHEMA, {"key": "välue"})
     block = b"".join(avro_file.encode_record(parsed, record) for record in RECORDS)
-    writer.add_block((len(RECORDS), avro_file.compress(block)))
+    writer.add_blocks([(len(RECORDS), avro_file.compress(block))])
     assert list(avro_file.decode(writer.finish(), "x").records()) == RECORDS
     with pytest.raises(InvalidInput):
         avro_file.encode_record(parsed, {"a": "no number"})

@@ -396,11 +396,13 @@ def test_records_of_another_list_are_not_reused(damage: str) -> None:
 
 
 def test_records_without_row_ids_get_them_and_are_encoded_again() -> None:
+    """a table becomes one of version 3, whose lists have a row id for all data manifests and can be carried"""
     numbered = line(sequence_number=1, min_sequence_number=1)
     _, deletes = encode_list(3, 1, None, 1, 0, [replace(numbered, content=ManifestContent.DELETES)])
     assert deletes.is_carried_by(3, deletes.files)
     _, old = encode_list(2, 1, None, 1, None, [numbered])
-    data, new = encode_list(3, 2, 1, 2, 50, old.files, carried=replace(old, format_version=3))
+    data, new = encode_list(3, 2, 1, 2, 50, old.files, carried=old)
+    assert new.is_carried_by(3, new.files)
     assert [file.first_row_id for file in decode_list(data, "x")] == [50] == [file.first_row_id for file in new.files]
 
 
