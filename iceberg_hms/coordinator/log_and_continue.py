@@ -20,8 +20,8 @@ SWEEP: Final = "no file that a table names is affected; a sweep for orphans remo
 
 
 class log_and_continue:  # noqa: N801 - reads as a statement, and runs a dozen times a commit, too often for a generator
-    """Log whatever is raised within, but KeyboardInterrupt, and go on. what: the work, for the log. to_do: what the
-    operator does about it."""
+    """Log whatever is raised within, but KeyboardInterrupt, and go on. It may be entered again and again. what: the
+    work, for the log. to_do: what the operator does about it."""
 
     __slots__ = ("_to_do", "_what")
 

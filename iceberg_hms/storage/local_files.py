@@ -124,7 +124,7 @@ def read(path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | Non
             raise NotAFile
         check(status.st_size)
         # A file that grows meanwhile is read no further than that. At its end comes an empty part.
-        return read_parts(lambda size: os.read(descriptor, size), status.st_size, max_bytes)
+        return read_parts(partial(os.read, descriptor), status.st_size, max_bytes)
     finally:
         os.close(descriptor)
 
@@ -136,8 +136,9 @@ def read_parts(read_part: Callable[[int], bytes], length: int, max_bytes: int) -
     left, expected = max_bytes + 1, length + 1
     while left and (part := read_part(min(max(expected, _READ_BYTES[0]), _READ_BYTES[1], left))):
         parts.append(part)
-        left -= len(part)
-        expected -= len(part)
+        size = len(part)
+        left -= size
+        expected -= size
         if expected > 1:
             stop_if_caller_left()
     return b"".join(parts) if left else None

@@ -16,7 +16,7 @@ from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Result, Runtime
 from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.file_bounds import FileBounds
+from iceberg_hms.format.file_bounds import FileBounds, Limit
 from iceberg_hms.format.locations import join, parse
 from iceberg_hms.format.manifests.manifest import (
     ManifestEntry,
@@ -103,9 +103,8 @@ class ManifestStore:
         which there is no memory."""
         stop_if_caller_left()
         memory = self.memory.share()
-        limit = replace(
-            self.bounds.manifest_bytes, admit=lambda length: memory.require(_TIMES_LENGTH * length, location)
-        )
+        largest = self.bounds.manifest_bytes
+        limit = Limit(largest.key, largest.value, lambda length: memory.require(_TIMES_LENGTH * length, location))
         try:
             return ReadFile(self.files.read(location, limit), memory)
         except BaseException:
@@ -253,9 +252,10 @@ class TableManifests:
             raise
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        snapshot_id = snapshot.snapshot_id
         data, encoded = encode_list(
             metadata.format_version,
-            snapshot.snapshot_id,
+            snapshot_id,
             snapshot.parent_id,
             snapshot.sequence_number,
             snapshot.first_row_id,
@@ -264,14 +264,16 @@ class TableManifests:
             bounds=self._store.bounds,
         )
         self._named += 1
-        name = f"snap-{snapshot.snapshot_id}-{self._named}-{self._uuid}.avro"
+        name = f"snap-{snapshot_id}-{self._named}-{self._uuid}.avro"
         location = join(folder(metadata), name)
         self._staged[location] = _StagedList(data, encoded)
         return location
 
     def _encoded_parent(self, metadata: TableMetadata, snapshot: Snapshot) -> EncodedList | None:
-        parent = None if snapshot.parent_id is None else metadata.snapshot_by_id(snapshot.parent_id)
-        known = None if parent is None or parent.manifest_list is None else self._known(parent.manifest_list)
+        parent_id = snapshot.parent_id
+        parent = None if parent_id is None else metadata.snapshot_by_id(parent_id)
+        location = None if parent is None else parent.manifest_list
+        known = None if location is None else self._known(location)
         return known if isinstance(known, EncodedList) else None
 
     def flush(self) -> Sequence[str]:

@@ -85,10 +85,11 @@ class GuardedManifests:
         return location
 
     def _check_snapshot(self, snapshot: Snapshot) -> None:
-        if snapshot.manifest_list is not None:
-            self._guard.check_read(snapshot.manifest_list, "manifest-list")
-        for location in snapshot.manifests:
-            self._guard.check_read(location, "manifests")
+        location = snapshot.manifest_list
+        if location is not None:
+            self._guard.check_read(location, "manifest-list")
+        for manifest in snapshot.manifests:
+            self._guard.check_read(manifest, "manifests")
 
     def _checked(self, files: Iterable[ManifestFile]) -> Sequence[ManifestFile]:
         files = tuple(files)

@@ -22,9 +22,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NoReturn
 
 from iceberg_hms.coordinator.locations.placement import (
     Folders,
@@ -165,7 +165,7 @@ class LocationPolicy:
     def may_lead_elsewhere(self, text: str) -> bool:
         """Whether a file is a symbolic link, or nobody can say so. Costs a twentieth of `real`."""
         try:
-            return parse(text).is_local and self._files.is_link(text)
+            return self._files.is_link(text)
         except IcebergHmsError:
             return True
 
@@ -184,16 +184,16 @@ class ClientLocations:
 
     def guard(self, folder: str | None) -> LocationGuard:
         """The guard of a request for a new table or view. folder: that of the namespace."""
-        return self.policy.guard(folder).placing(self._placement(None))
+        return self.policy.guard(folder).placing(partial(self._placement, None))
 
     def of_view(self, row: Pointer) -> LocationGuard:
         """The guard of a commit to a view."""
         guard = self.policy.guard(row.location, row.metadata_location.rpartition("/")[0])
-        return guard.placing(self._placement(row))
+        return guard.placing(partial(self._placement, row))
 
     def of_table(self, guard: LocationGuard, row: Pointer | None) -> LocationGuard:
         """The guard of a commit to a table. guard: the policy's, which the commits of one attempt share."""
-        return guard.placing(self._placement(row))
+        return guard.placing(partial(self._placement, row))
 
     def _placement(self, row: Pointer | None) -> Placement:
         return self.policy.placement(self.namespace, self.may_write, None if row is None else row.location)
@@ -210,11 +210,13 @@ class LocationGuard:
         self._folders: dict[str, bool] = {}
         #: Files that were checked so.
         self._files: set[str] = set()
-        self._placement: Placement | None = None
+        self._placement: Callable[[], Placement] | None = None
 
-    def placing(self, placement: Placement) -> LocationGuard:
-        """The same guard for one caller, who may put things only where `placement` says. It shares what was found."""
-        one = copy(self)
+    def placing(self, placement: Callable[[], Placement]) -> LocationGuard:
+        """The same guard for one caller, who may put things only where `placement` says, which few requests ask. It
+        shares what was found."""
+        one = LocationGuard(self._policy, (), self._base)
+        one._known, one._folders, one._files = self._known, self._folders, self._files
         one._placement = placement
         return one
 
@@ -228,7 +230,7 @@ class LocationGuard:
         """Check a folder in which something is to be put. what: the name of the field or property that names it.
         Raises LocationNotAllowed, MetastoreError."""
         self.check_written_folder(location, what)
-        if self._placement is not None and not self._is_placed(self._placement, location):
+        if self._placement is not None and not self._is_placed(self._placement(), location):
             logger.info("a caller may not put %s into %.*r", what, _LOGGED_MAX, location)
             raise LocationNotAllowed(what, _PLACES)
 
@@ -255,11 +257,15 @@ class LocationGuard:
         """Check a file that is about to be read: not even the file itself may be a link that leads outside."""
         if location in self._files:
             return
-        if not self._is_beside_the_base(location):
-            self.check_file(location, what)
+        above, _, name = location.rpartition("/")
+        if not name or _ODD.search(name):
+            self._refuse(location, what)
+        if self._allows_folder(above):
             # The links of its folder are resolved, so only the file itself can be one more.
             if self._policy.may_lead_elsewhere(location) and not self._allows_folder(location):
                 self._refuse(location, what)
+        elif not self._is_of_the_base(above):
+            self._refuse(location, what)
         self._files.add(location)
 
     def made(self, location: str) -> None:
@@ -302,17 +308,14 @@ class LocationGuard:
                 return self._policy.stays_below(location, root.location)
         return False
 
-    def _is_beside_the_base(self, location: str) -> bool:
-        """Whether a file is in a folder from which the table already has files: it may have been elsewhere before."""
-        if self._policy.strict or self._base is None or self._allows_folder(location.rpartition("/")[0]):
-            return False
-        above, _, name = location.rpartition("/")
-        if not above or not name or _ODD.search(name):
+    def _is_of_the_base(self, above: str) -> bool:
+        """Whether the table already has files in this folder: it may have been elsewhere before."""
+        if self._policy.strict or self._base is None or not above:
             return False
         lists = (row.get("manifest-list") or "" for row in self._base.snapshot_rows)
         return any(each.rpartition("/")[0] == above for each in lists)
 
-    def _refuse(self, location: str, what: str) -> None:
+    def _refuse(self, location: str, what: str) -> NoReturn:
         logger.info("a client may not name %s %.*r", what, _LOGGED_MAX, location)
         raise LocationNotAllowed(what)
 
