@@ -66,7 +66,8 @@ def parse(location: str) -> Location:
         raise InvalidInput(
             f"Location is on another host: {location!r}; files of this host begin with file:/ or file:///"
         )
-    if scheme in _TREES:
+    # Without these a path is what it would be made to.
+    if scheme in _TREES and ("//" in rest or "/." in rest or rest.endswith("/")):
         # posixpath keeps two leading slashes; no Hadoop path does.
         rest = posixpath.normpath("/" + rest.lstrip("/"))
     return Location(scheme, "" if scheme == "file" else authority, rest)

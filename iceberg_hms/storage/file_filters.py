@@ -21,7 +21,7 @@ _OVERHEAD: Final = 400
 
 def file_filter(locations: Iterable[str]) -> bytes:
     """The filter of a manifest with these live data files."""
-    return b"".join(_packed(file_key(location)) for location in locations)
+    return b"".join([_packed(file_key(location)) for location in locations])
 
 
 def candidates(filters: Sequence[bytes], keys: Collection[str]) -> list[int]:

@@ -179,10 +179,10 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> C
     """Read a container file's header and check its frame. `location` is for messages.
     Raises CorruptFile unless it is a complete Avro file with a schema and blocks that a reader can afford."""
     reader = _Reader(data, location)
-    if reader.take(len(_MAGIC), "header") != _MAGIC:
+    if reader.take("header", len(_MAGIC)) != _MAGIC:
         raise CorruptFile(location, "it is not an Avro file")
     header = reader.header()
-    sync = reader.take(_SYNC_BYTES, "header")
+    sync = reader.take("header", _SYNC_BYTES)
     try:
         text = header[b"avro.schema"]
         if len(text) > MAX_SCHEMA_BYTES:
@@ -204,10 +204,10 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> C
         count, size = reader.long(what), reader.long(what)
         if count < 0 or size < 0:
             raise CorruptFile(location, f"{what} has a negative size")
-        blocks.append((count, reader.take(size, what)))
+        blocks.append((count, reader.take(what, size)))
         if number > _FEW_BLOCKS and number * _BYTES_PER_BLOCK > reader.end:
             raise CorruptFile(location, f"it has more than {number - 1} blocks in {reader.end} bytes")
-        if reader.take(_SYNC_BYTES, what) != sync:
+        if reader.take(what, _SYNC_BYTES) != sync:
             raise CorruptFile(location, f"the sync marker after {what} is wrong")
         record_count += count
     return Container(location, metadata, schema, codec, tuple(blocks), text, bounds, reader.end, record_count)
@@ -393,19 +393,21 @@ class _Reader:
         self._data = data
         self._location = location
 
-    def take(self, size: int, what: str) -> bytes:
+    def take(self, what: str, size: int | None = None) -> bytes:
+        """So many bytes; None: as many as a number in front of them says."""
         start = self.position
+        if size is None and start < self.end and (first := self._data[start]) < 0x80:
+            # Nearly all of these numbers fit one byte, and a header has twenty.
+            start, size = start + 1, first >> 1 ^ -(first & 1)
+        elif size is None:
+            size, start = self.long(what), self.position
         end = start + size
         if size < 0 or end > self.end:
-            raise CorruptFile(self._location, f"it ends inside its {what}, at byte {self.end}; it was cut off")
+            raise self._cut_off(what)
         self.position = end
         return self._data[start:end]
 
     def long(self, what: str) -> int:
-        if self.position < self.end and (first := self._data[self.position]) < 0x80:
-            # Nearly all numbers fit one byte.
-            self.position += 1
-            return first >> 1 ^ -(first & 1)
         value = shift = 0
         for byte in self._data[self.position : self.position + _LONG_BYTES]:
             self.position += 1
@@ -414,8 +416,11 @@ class _Reader:
                 return value >> 1 ^ -(value & 1)
             shift += 7
         if self.position == self.end:
-            self.take(1, what)
+            raise self._cut_off(what)
         raise CorruptFile(self._location, f"a number in its {what} is too long")
+
+    def _cut_off(self, what: str) -> CorruptFile:
+        return CorruptFile(self._location, f"it ends inside its {what}, at byte {self.end}; it was cut off")
 
     def header(self) -> dict[bytes, bytes]:
         entries: dict[bytes, bytes] = {}
@@ -427,8 +432,8 @@ class _Reader:
             if len(entries) + count > _MAX_HEADER_ENTRIES:
                 raise CorruptFile(self._location, f"its header has more than {_MAX_HEADER_ENTRIES} entries")
             for _ in range(count):
-                key = self.take(self.long("header"), "header")
-                entries[key] = self.take(self.long("header"), "header")
+                key = self.take("header")
+                entries[key] = self.take("header")
         return entries
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -130,9 +130,10 @@ def decode_manifest(
     iterating if a record is damaged.
     """
     container = _counted(data, location, manifest_file, bounds)
+    names = _header(container).partition_names
     try:
-        schema = _entry_schema(container.schema_text)
-        partition = _partition_readers(container.schema, _header(container).partition_names)
+        schema, stored = _reading(container.schema_text)
+        partition = [(each.label, names.get(each.field_id, each.name), each.convert) for each in stored]
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
     return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
@@ -174,23 +175,27 @@ def _counted(data: bytes, location: str, manifest_file: ManifestFile, bounds: Fi
     expected = manifest_file.files_count
     if expected is not None and container.record_count < expected:
         raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")
-    if not {0, 2} <= _top_level_ids(container):
+    try:
+        ids = _top_level_ids(container.schema_text)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
+    if not ids >= {0, 2}:
         raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
     return container
 
 
-def _top_level_ids(container: avro_file.Container) -> set[int]:
-    try:
-        return manifest_schemas.top_level_ids(container.schema)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise CorruptFile(container.location, f"its schema is not a manifest's: {error!r}") from error
+@lru_cache(maxsize=64)
+def _top_level_ids(schema_text: bytes) -> frozenset[int]:
+    return frozenset(manifest_schemas.top_level_ids(orjson.loads(schema_text)))
 
 
 @lru_cache(maxsize=64)
-def _entry_schema(schema_text: bytes) -> Any:
-    """The schema of a manifest with today's names, parsed if it can be. Cached, since a table's manifests have few
-    schemas, and this takes longer than a small manifest's entries."""
-    return avro_file.parsed_if_possible(manifest_schemas.relabel(orjson.loads(schema_text), _NAMES))
+def _reading(schema_text: bytes) -> tuple[Any, Sequence[_PartitionField]]:
+    """The schema of a manifest with today's names, parsed if it can be, and the fields of its partition tuples. Cached,
+    since a table's manifests have few schemas, and this takes longer than a small manifest's entries."""
+    schema = orjson.loads(schema_text)
+    stored = _partition_fields(schema)
+    return avro_file.parsed_if_possible(manifest_schemas.relabel(schema, _NAMES)), stored
 
 
 @lru_cache(maxsize=64)
@@ -211,27 +216,24 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterato
     sequence_number = None if manifest.sequence_number == UNASSIGNED else manifest.sequence_number
     next_row_id = manifest.first_row_id
     for entry in entries:
-        changes: dict[str, Any] = {}
-        if entry.snapshot_id is None:
-            changes["snapshot_id"] = manifest.added_snapshot_id
+        data_file, encoded = entry.data_file, entry.encoded
+        number, file_number = entry.sequence_number, entry.file_sequence_number
         # Sequence number 0 means a v1 manifest, where it applies to every entry.
         if sequence_number == 0 or entry.status == EntryStatus.ADDED:
-            if entry.sequence_number is None:
-                changes["sequence_number"] = sequence_number
-            if entry.file_sequence_number is None:
-                changes["file_sequence_number"] = sequence_number
-        data_file = entry.data_file
-        if data_file.content == FileContent.DATA and entry.is_live:
+            number = sequence_number if number is None else number
+            file_number = sequence_number if file_number is None else file_number
+        if data_file.content == FileContent.DATA and entry.status != EntryStatus.DELETED:
             if next_row_id is None:
                 # If a list gives the manifest no first row id, no file in it has one (Java: ManifestReader.idAssigner).
                 if data_file.first_row_id is not None and sequence_number is not None:
-                    changes["data_file"] = replace(data_file, first_row_id=None)
+                    data_file = replace(data_file, first_row_id=None)
             elif data_file.first_row_id is None:
-                changes["data_file"] = numbered = replace(data_file, first_row_id=next_row_id)
-                if entry.encoded is not None:
-                    changes["encoded"] = replace(entry.encoded, data_file=numbered, lacks_row_id=True)
+                data_file = replace(data_file, first_row_id=next_row_id)
+                if encoded is not None:
+                    encoded = EncodedFile(data_file, encoded.layout, encoded.entry, lacks_row_id=True)
                 next_row_id += data_file.record_count
-        yield replace(entry, **changes) if changes else entry
+        snapshot_id = manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+        yield ManifestEntry(entry.status, data_file, snapshot_id, number, file_number, encoded)
 
 
 #: Field id -> name, for all fields of manifests of any version.
@@ -247,18 +249,19 @@ _MAPS: Final = (
     "lower_bounds",
     "upper_bounds",
 )
-_OPTIONAL_FIELDS: Final = (
-    "key_metadata",
-    "split_offsets",
-    "equality_ids",
-    "sort_order_id",
-    "first_row_id",
-    "referenced_data_file",
-    "content_offset",
-    "content_size_in_bytes",
-)
+#: The fields of a data file that its record has under the same name.
+_STORED_FIELDS: Final = tuple([each.name for each in fields(DataFile) if each.name not in ("partition", "spec_id")])
 #: For each field: label in records, name in the spec, conversion of the stored value.
-_PartitionReaders = tuple[tuple[str, str, Callable[[Any], Any] | None], ...]
+_PartitionReaders = Sequence[tuple[str, str, Callable[[Any], Any] | None]]
+
+
+class _PartitionField(NamedTuple):
+    """A field of partition tuples by the writer's Avro schema. label: in records. name: if the spec has none for it."""
+
+    label: str
+    field_id: Any
+    name: str
+    convert: Callable[[Any], Any] | None
 
 
 def _header(container: avro_file.Container) -> ManifestHeader:
@@ -304,29 +307,21 @@ def _data_file(record: Mapping[str, Any], partition: _PartitionReaders, spec_id:
     for label, name, convert in partition:
         value = stored[label]
         tuple_[name] = value if value is None or convert is None else convert(value)
-    maps: dict[str, Any] = {}
+    found = {name: record[name] for name in _STORED_FIELDS if name in record}
     for name in _MAPS:
-        pairs = record.get(name)
-        maps[name] = None if pairs is None else {pair["key"]: pair["value"] for pair in pairs}
-    return DataFile(
-        file_path=record["file_path"],
-        file_format=record["file_format"],
-        record_count=record["record_count"],
-        file_size_in_bytes=record["file_size_in_bytes"],
-        partition=tuple_,
-        content=FileContent(record.get("content") or 0),
-        spec_id=spec_id,
-        **maps,
-        **{name: record.get(name) for name in _OPTIONAL_FIELDS},
-    )
+        pairs = found.get(name)
+        if pairs is not None:
+            found[name] = {pair["key"]: pair["value"] for pair in pairs}
+    found["content"] = FileContent(found.get("content") or 0)
+    return DataFile(partition=tuple_, spec_id=spec_id, **found)
 
 
-def _partition_readers(schema: Any, names: Mapping[int, str]) -> _PartitionReaders:
-    """How to read each field of the partition tuple, by the writer's Avro schema."""
+def _partition_fields(schema: Any) -> Sequence[_PartitionField]:
+    """The fields of the partition tuple, by the writer's Avro schema."""
     data_file = _field_type(schema, 2, "data_file")
     partition = _field_type(data_file, manifest_schemas.PARTITION_ID, "partition")
     named: dict[str, Any] = {}
-    readers = []
+    found = []
     for each in partition["fields"]:
         kind = each["type"]
         if isinstance(kind, list):
@@ -336,9 +331,9 @@ def _partition_readers(schema: Any, names: Mapping[int, str]) -> _PartitionReade
         kind = named.get(kind, kind) if isinstance(kind, str) else kind
         field_id = each.get("field-id")
         label = each["name"] if field_id is None else manifest_schemas.partition_label(field_id)
-        name = names.get(field_id, each.get("iceberg-field-name", each["name"]))
-        readers.append((label, name, _converter(kind)))
-    return tuple(readers)
+        name = each.get("iceberg-field-name", each["name"])
+        found.append(_PartitionField(label, field_id, name, _converter(kind)))
+    return found
 
 
 def _field_type(record: Any, field_id: int, name: str) -> Any:

@@ -84,8 +84,8 @@ class ManifestFile:
     @property
     def files_count(self) -> int | None:
         """The number of entries of any status; None if the list lacks the counts."""
-        counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
-        return None if None in counts else sum(count for count in counts if count is not None)
+        added, existing, deleted = self.added_files_count, self.existing_files_count, self.deleted_files_count
+        return None if added is None or existing is None or deleted is None else added + existing + deleted
 
     @property
     def has_live_files(self) -> bool:

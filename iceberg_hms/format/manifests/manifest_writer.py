@@ -52,7 +52,7 @@ class EntryKinds:
     def of(self, data_file: DataFile) -> EntryKind:
         """The kind of a file's entry; kinds have an order."""
         content = ManifestContent.DATA if data_file.content == FileContent.DATA else ManifestContent.DELETES
-        return content, tuple(uuid_order.signs(data_file.partition.get(name)) for name in self._uuids)
+        return content, tuple([uuid_order.signs(data_file.partition.get(name)) for name in self._uuids])
 
 
 class ManifestWriter:
@@ -103,15 +103,13 @@ class ManifestWriter:
         self._layout = _layout(format_version, self._partition_type)
         self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema, bounds=bounds)
         self._summary = ManifestSummary(self._partition_type)
+        #: How many were added.
+        self.entries = 0
 
     @property
     def size(self) -> int:
         """An upper estimate of the file's size so far, in bytes."""
         return self._file.size
-
-    @property
-    def entries(self) -> int:
-        return sum(self._summary.files.values())
 
     def add(self, entry: ManifestEntry) -> None:
         """Append an entry. Raises InvalidInput, with the manifest unchanged, for content of the other kind, partition
@@ -131,6 +129,7 @@ class ManifestWriter:
             what = f"Cannot write an entry for {data_file.file_path}: {error.message}"
             raise InvalidInput(what, next_step=error.next_step) from error
         self._summary.add(written)
+        self.entries += 1
 
     def _copied(self, entry: ManifestEntry, written: ManifestEntry) -> bytes | None:
         """The record of an entry with the bytes of its data file as another manifest has them; None if that has another
@@ -191,7 +190,7 @@ def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> M
     if entry.status not in _STATUSES:
         raise InvalidInput(f"Unknown entry status {entry.status} for {path}")
     numbers = (entry.data_file.record_count, entry.data_file.file_size_in_bytes)
-    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+    if [number for number in numbers if not isinstance(number, int) or number < 0]:
         raise InvalidInput(f"Record count and file size of {path} must be whole and not negative: {numbers}")
     added = entry.status == EntryStatus.ADDED
     if added:
@@ -293,15 +292,15 @@ class ManifestSummary:
     """
 
     def __init__(self, partition_type: StructType | None) -> None:
-        self.files = dict.fromkeys(EntryStatus, 0)
-        self.rows = dict.fromkeys(EntryStatus, 0)
+        self.files: dict[int, int] = dict.fromkeys(EntryStatus, 0)
+        self.rows: dict[int, int] = dict.fromkeys(EntryStatus, 0)
         #: The lowest explicit data sequence number of live files; UNASSIGNED if all inherit theirs.
         self.min_sequence_number = UNASSIGNED
         fields = None if partition_type is None else partition_type.fields
         self._fields = None if fields is None else [(each.name, _FieldValues(each.type)) for each in fields]
 
     def add(self, entry: ManifestEntry) -> None:
-        status = EntryStatus(entry.status)
+        status = entry.status
         self.files[status] += 1
         self.rows[status] += entry.data_file.record_count
         number = entry.sequence_number
