@@ -30,10 +30,10 @@ ASSERT_DEFAULT_SORT_ORDER_ID = "assert-default-sort-order-id"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How to read one type of requirement, and how to check it against an existing table."""
+    """How to read one type of requirement, and how it fails on an existing table; None if it holds."""
 
     take: Callable[[Mapping[str, Any]], dict[str, Any]]
-    check: Callable[[Requirement, TableMetadata], None]
+    failure: Callable[[Requirement, TableMetadata], RequirementFailed | None]
 
 
 def parse(requirements: object) -> tuple[Requirement, ...]:
@@ -54,14 +54,22 @@ def parse(requirements: object) -> tuple[Requirement, ...]:
 def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> None:
     """Raise RequirementFailed for the first parsed requirement that the table fails; `base` None = no table."""
     for requirement in requirements:
-        kind = requirement["type"]
-        if kind == ASSERT_CREATE:
-            if base is not None:
-                raise RequirementFailed(kind, "table already exists", expected=None, found=base.uuid)
-        elif base is None:
-            raise RequirementFailed(kind, "table does not exist", expected=_expected(requirement), found=None)
-        else:
-            _RULES[kind].check(requirement, base)
+        found = failure(requirement, base)
+        if found is not None:
+            raise found
+
+
+def failure(requirement: Requirement, base: TableMetadata | None) -> RequirementFailed | None:
+    """How a parsed requirement fails on the table; None if it holds. `base` None = no table.
+
+    A rebased commit fails its requirement each time, so this is a value: an error that is raised and kept holds the
+    frames of all its callers, with the table's metadata, until the garbage collector comes."""
+    kind = requirement["type"]
+    if kind == ASSERT_CREATE:
+        return None if base is None else RequirementFailed(kind, "table already exists", expected=None, found=base.uuid)
+    if base is None:
+        return RequirementFailed(kind, "table does not exist", expected=_expected(requirement), found=None)
+    return _RULES[kind].failure(requirement, base)
 
 
 def existing_table(base: TableMetadata | None, uuid: str | None = None) -> TableMetadata:
@@ -106,16 +114,13 @@ def _read_uuid(source: Mapping[str, Any]) -> dict[str, Any]:
     return {"uuid": read.require_str(source, "uuid", ASSERT_TABLE_UUID)}
 
 
-def _check_uuid(requirement: Requirement, base: TableMetadata) -> None:
+def _uuid_failure(requirement: Requirement, base: TableMetadata) -> RequirementFailed | None:
     wanted = requirement["uuid"]
-    if not base.has_uuid(wanted):
-        found = "null" if base.uuid is None else base.uuid
-        raise RequirementFailed(
-            ASSERT_TABLE_UUID,
-            f"UUID does not match: expected {found} != {wanted}",
-            expected=wanted,
-            found=base.uuid,
-        )
+    if base.has_uuid(wanted):
+        return None
+    found = "null" if base.uuid is None else base.uuid
+    message = f"UUID does not match: expected {found} != {wanted}"
+    return RequirementFailed(ASSERT_TABLE_UUID, message, expected=wanted, found=base.uuid)
 
 
 def _read_ref(source: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,19 +130,19 @@ def _read_ref(source: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_ref(requirement: Requirement, base: TableMetadata) -> None:
+def _ref_failure(requirement: Requirement, base: TableMetadata) -> RequirementFailed | None:
     name, wanted = requirement["ref"], requirement["snapshot-id"]
     ref = base.ref(name)
     found = None if ref is None else ref.snapshot_id
     if found == wanted:
-        return
+        return None
     if ref is None:
         message = f"branch or tag {name} is missing, expected {wanted}"
     elif wanted is None:
         message = f"{ref.type} {name} was created concurrently"
     else:
         message = f"{ref.type} {name} has changed: expected id {wanted} != {found}"
-    raise RequirementFailed(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
+    return RequirementFailed(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
 
 
 def _id_rule(kind: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
@@ -147,13 +152,14 @@ def _id_rule(kind: str, what: str, current: Callable[[TableMetadata], int]) -> _
     def read_id(source: Mapping[str, Any]) -> dict[str, Any]:
         return {field: read.require_int(source, field, kind)}
 
-    def check_id(requirement: Requirement, base: TableMetadata) -> None:
+    def id_failure(requirement: Requirement, base: TableMetadata) -> RequirementFailed | None:
         wanted, found = requirement[field], current(base)
-        if wanted != found:
-            message = f"{what} changed: expected id {wanted} != {found}"
-            raise RequirementFailed(kind, message, expected=wanted, found=found)
+        if wanted == found:
+            return None
+        message = f"{what} changed: expected id {wanted} != {found}"
+        return RequirementFailed(kind, message, expected=wanted, found=found)
 
-    return _Rule(read_id, check_id)
+    return _Rule(read_id, id_failure)
 
 
 #: What must be as the client read it: of each type, how messages call the id, and the table's own.
@@ -165,9 +171,9 @@ _IDS: Mapping[str, tuple[str, Callable[[TableMetadata], int]]] = {
     ASSERT_DEFAULT_SORT_ORDER_ID: ("default sort order", lambda base: base.default_sort_order_id),
 }
 _RULES: Mapping[str, _Rule] = {
-    # `check` handles it itself, the only requirement on a missing table.
+    # `failure` handles it itself, the only requirement on a missing table.
     ASSERT_CREATE: _Rule(lambda _source: {}, lambda _requirement, _base: None),
-    ASSERT_TABLE_UUID: _Rule(_read_uuid, _check_uuid),
-    ASSERT_REF_SNAPSHOT_ID: _Rule(_read_ref, _check_ref),
+    ASSERT_TABLE_UUID: _Rule(_read_uuid, _uuid_failure),
+    ASSERT_REF_SNAPSHOT_ID: _Rule(_read_ref, _ref_failure),
     **{kind: _id_rule(kind, what, current) for kind, (what, current) in _IDS.items()},
 }

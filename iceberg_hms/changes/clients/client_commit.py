@@ -150,11 +150,8 @@ class RebasableCommit:
         return StagedChange(updates, files, rebased=True, replaced=() if listed is None else (listed,))
 
     def _ref_failure(self, base: TableMetadata | None) -> RequirementFailed | None:
-        try:
-            requirements_.check((self.ref_requirement,), base)
-        except RequirementFailed as failure:
-            return failure
-        return None if base is None else parent_conflict(base, self.snapshot)
+        failure = requirements_.failure(self.ref_requirement, base)
+        return failure if failure is not None or base is None else parent_conflict(base, self.snapshot)
 
     def _has_branch(self, base: TableMetadata) -> bool:
         ref = base.ref(self.ref_requirement["ref"])
