@@ -123,22 +123,27 @@ def read(path: str, max_bytes: int, check: Callable[[int], None]) -> bytes | Non
         if not stat.S_ISREG(status.st_mode):
             raise NotAFile
         check(status.st_size)
-        # A file that grows meanwhile is read no further than that. At its end comes an empty part.
+        # A file that grows meanwhile is read no further than that.
         return read_parts(partial(os.read, descriptor), status.st_size, max_bytes)
     finally:
         os.close(descriptor)
 
 
 def read_parts(read_part: Callable[[int], bytes], length: int, max_bytes: int) -> bytes | None:
-    """All that `read_part` gives, which is called with a number of bytes until it gives none; None if that is more than
-    `max_bytes`. length: as far as is known. Raises CommitFailed if the caller leaves meanwhile."""
+    """All that `read_part` gives, which is called with a number of bytes until it gives none, or fewer than that at
+    `length`, which is as far as is known; None if that is more than `max_bytes`. Raises CommitFailed if the caller
+    leaves meanwhile."""
     parts: list[bytes] = []
     left, expected = max_bytes + 1, length + 1
-    while left and (part := read_part(min(max(expected, _READ_BYTES[0]), _READ_BYTES[1], left))):
-        parts.append(part)
+    while left:
+        wanted = min(max(expected, _READ_BYTES[0]), _READ_BYTES[1], left)
+        part = read_part(wanted)
         size = len(part)
+        parts.append(part)
         left -= size
         expected -= size
+        if not part or (expected == 1 and size < wanted):
+            break
         if expected > 1:
             stop_if_caller_left()
     return b"".join(parts) if left else None
