@@ -10,7 +10,6 @@ again when ten of its size are there. So each entry is written a few times, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
@@ -104,7 +103,8 @@ def merged_entry(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     other live files are existing ones with their own numbers."""
     if entry.snapshot_id == snapshot_id and entry.status != EntryStatus.EXISTING:
         return entry
-    return replace(entry, status=EntryStatus.EXISTING)
+    numbers = entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
+    return ManifestEntry(EntryStatus.EXISTING, entry.data_file, *numbers, entry.encoded)
 
 
 def is_enabled(base: TableMetadata) -> bool:
