@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.manifest import read_manifest_list
 
 from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.format.locations import parse
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.script import FREEZE
@@ -30,6 +31,11 @@ PROPERTIES = {
     "schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]',
 }
 DAY = 24 * 3_600
+
+
+def paths(locations: Iterable[str]) -> set[str]:
+    """Of local files: clients write `file:` and `file://` before the same one."""
+    return {parse(each).path for each in locations}
 
 
 class LostAnswer:
@@ -66,7 +72,7 @@ class Folder(Scene):
 
     def __init__(self, server: ReapingMetastore, folder: Path, timing: Timing) -> None:
         super().__init__(server, folder, timing, **PROPERTIES)
-        self.root = Path(self.table.metadata.location.removeprefix("file:"))
+        self.root = Path(parse(self.table.metadata.location).path)
         (self.root / "data").mkdir()
         self.rows: list[int] = []
 
@@ -128,7 +134,7 @@ class Folder(Scene):
             for manifest in snapshot.manifests(table.io):
                 found.add(manifest.manifest_path)
                 found |= {each.data_file.file_path for each in manifest.fetch_manifest_entry(table.io)}
-        return {each.removeprefix("file:").replace("//", "/") for each in found}
+        return paths(found)
 
     def check_rows(self) -> None:
         assert sorted(self.by_pyiceberg().scan().to_arrow()["id"].to_pylist()) == sorted(self.rows)
@@ -165,14 +171,14 @@ def test_removing_orphan_files_takes_what_killed_writers_and_refused_attempts_le
     live, before = folder.reachable(), folder.files()
     left = before - live - young
     assert {str(folder.root / "data" / f"{number}.parquet") for number in (10, 11)} <= left
-    assert {each.removeprefix("file:") for each in refused} <= left
+    assert paths(refused) <= left
     assert len([path for path in left if path.endswith(".metadata.json")]) == 1, "of the swap that never arrived"
 
     dry = table.remove_orphan_files(dry_run=True)
-    assert {each.removeprefix("file:") for each in dry.files.locations} == left
+    assert paths(dry.files.locations) == left
     assert folder.files() == before
     done = table.remove_orphan_files()
-    assert {each.removeprefix("file:") for each in done.files.locations} == left
+    assert paths(done.files.locations) == left
     assert not done.files.failed
     assert not done.files.stopped
     assert folder.files() == before - left
