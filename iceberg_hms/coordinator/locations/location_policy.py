@@ -215,9 +215,8 @@ class LocationGuard:
     def placing(self, placement: Callable[[], Placement]) -> LocationGuard:
         """The same guard for one caller, who may put things only where `placement` says, which few requests ask. It
         shares what was found."""
-        one = LocationGuard(self._policy, (), self._base)
-        one._known, one._folders, one._files = self._known, self._folders, self._files
-        one._placement = placement
+        one = LocationGuard.__new__(LocationGuard)
+        vars(one).update(vars(self), _placement=placement)
         return one
 
     def with_table(self, row: Pointer) -> LocationGuard:
@@ -249,17 +248,14 @@ class LocationGuard:
 
     def check_file(self, location: str, what: str) -> None:
         """Check a file that is only named: that its folder is allowed."""
-        above, _, name = location.rpartition("/")
-        if not name or _ODD.search(name) or not self._allows_folder(above):
+        if not self._allows_folder(self._folder_of(location, what)):
             self._refuse(location, what)
 
     def check_read(self, location: str, what: str) -> None:
         """Check a file that is about to be read: not even the file itself may be a link that leads outside."""
         if location in self._files:
             return
-        above, _, name = location.rpartition("/")
-        if not name or _ODD.search(name):
-            self._refuse(location, what)
+        above = self._folder_of(location, what)
         if self._allows_folder(above):
             # The links of its folder are resolved, so only the file itself can be one more.
             if self._policy.may_lead_elsewhere(location) and not self._allows_folder(location):
@@ -286,6 +282,13 @@ class LocationGuard:
     def check_metadata_folder(self, metadata: TableMetadata) -> None:
         """Check the folder to which the table's next metadata file and manifest lists are written."""
         self.check_written_folder(folder(metadata), "the folder of the table's metadata")
+
+    def _folder_of(self, location: str, what: str) -> str:
+        """The folder of a file whose name is plain; any other is refused."""
+        above, _, name = location.rpartition("/")
+        if not name or _ODD.search(name):
+            self._refuse(location, what)
+        return above
 
     def _allows_folder(self, location: str) -> bool:
         allowed = self._folders.get(location)
