@@ -6,7 +6,7 @@ What is held is counted by estimates, for as long as somebody has the `HeldMemor
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -27,7 +27,7 @@ class MemoryBudget:
         self._max_bytes = max_bytes
         self._max_share = max((max_bytes or 0) // 2, largest)
         self._mutex = threading.Lock()
-        self._held: defaultdict[str, int] = defaultdict(int)
+        self._held: dict[str, int] = {}
         #: The sum of these.
         self._total = 0
         #: Of `HeldMemory` that nobody has any more. The garbage collector may find it in the middle of anything, so it
@@ -75,20 +75,18 @@ class MemoryBudget:
         with self._mutex:
             if self._returned:
                 self._take_back()
-            self._held[of] += size
-            self._total += size
-            fits = of == NOBODY or self._held[of] <= self._max_share
-            if self._max_bytes is None or (fits and self._total <= self._max_bytes):
-                return True
-            self._returned.append((of, size))
-            self._take_back()
-            return False
+            held, total = self._held.get(of, 0) + size, self._total + size
+            fits = of == NOBODY or held <= self._max_share
+            if self._max_bytes is not None and not (fits and total <= self._max_bytes):
+                return False
+            self._held[of], self._total = held, total
+            return True
 
     def _take_back(self) -> None:
         while self._returned:
             of, size = self._returned.popleft()
-            self._held[of] -= size
             self._total -= size
+            self._held[of] = self._held.get(of, 0) - size
             if not self._held[of]:
                 del self._held[of]
 
