@@ -222,7 +222,7 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterato
         if sequence_number == 0 or entry.status == EntryStatus.ADDED:
             number = sequence_number if number is None else number
             file_number = sequence_number if file_number is None else file_number
-        if data_file.content == FileContent.DATA and entry.status != EntryStatus.DELETED:
+        if data_file.content == FileContent.DATA and entry.is_live:
             if next_row_id is None:
                 # If a list gives the manifest no first row id, no file in it has one (Java: ManifestReader.idAssigner).
                 if data_file.first_row_id is not None and sequence_number is not None:

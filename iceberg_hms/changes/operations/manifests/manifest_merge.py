@@ -10,6 +10,7 @@ again when ten of its size are there. So each entry is written a few times, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests, Update
@@ -103,8 +104,7 @@ def merged_entry(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     other live files are existing ones with their own numbers."""
     if entry.snapshot_id == snapshot_id and entry.status != EntryStatus.EXISTING:
         return entry
-    numbers = entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
-    return ManifestEntry(EntryStatus.EXISTING, entry.data_file, *numbers, entry.encoded)
+    return replace(entry, status=EntryStatus.EXISTING)
 
 
 def is_enabled(base: TableMetadata) -> bool:
