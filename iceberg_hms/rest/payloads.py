@@ -182,8 +182,8 @@ class CommitTable:
         named = fields.optional_object("identifier")
         return cls(
             identifier=None if named is None else _identifier(named),
-            requirements=_in_lower_case(fields.objects("requirements"), "type"),
-            updates=_in_lower_case(fields.objects("updates"), "action"),
+            requirements=[_in_lower_case(each, "type") for each in fields.objects("requirements")],
+            updates=[_in_lower_case(each, "action") for each in fields.objects("updates")],
         )
 
 
@@ -194,13 +194,11 @@ def renamed(body: bytes, missing: type[NoSuchTable | NoSuchView]) -> tuple[tuple
     return single_level(SEPARATOR.join(parts), name, missing), _new_name(*destination)
 
 
-def _in_lower_case(sources: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """With their kinds in lower case, as Iceberg's parsers read them (MetadataUpdateParser): every check of a kind must
-    find the same."""
-    return [
-        {**source, name: kind.lower()} if isinstance(kind := source.get(name), str) and not kind.islower() else source
-        for source in sources
-    ]
+def _in_lower_case(source: dict[str, Any], name: str) -> dict[str, Any]:
+    """With its kind in lower case, as Iceberg's parsers read it (MetadataUpdateParser): every check of a kind must find
+    the same."""
+    kind = source.get(name)
+    return source if not isinstance(kind, str) or kind.islower() else {**source, name: kind.lower()}
 
 
 def _identifier(raw: Mapping[str, Any]) -> tuple[list[str], str]:
