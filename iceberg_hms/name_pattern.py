@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+#: The parts of the pattern `*`, which most callers have.
+_ALL: Final = ["", ""]
+
 
 class NamePattern:
     """One pattern. text: in lower case, as names are."""
 
-    __slots__ = ("_matches_all", "_parts")
+    __slots__ = ("_parts",)
 
     def __init__(self, text: str) -> None:
-        self._matches_all = text == "*"
         self._parts = text.split("*")
 
     def matches(self, name: str) -> bool:
         """In linear time, whatever the pattern: names come from clients."""
-        if self._matches_all:
+        if self._parts == _ALL:
             return True
         first, *middle = self._parts
         if not middle:
