@@ -147,10 +147,11 @@ def _too_many(count: int, most: int | None) -> InvalidInput | None:
 
 
 def _too_large(count: int, most: int | None, updates: Mapping[str, Sequence[Update]]) -> InvalidInput | None:
+    too_many = _too_many(count, most)
     layouts = sum([len(found) for action, found in updates.items() if action in _LAYOUT_ACTIONS])
-    if layouts <= MAX_LAYOUTS:
-        return _too_many(count, most)
-    return _too_many(count, most) or InvalidInput(
+    if too_many is not None or layouts <= MAX_LAYOUTS:
+        return too_many
+    return InvalidInput(
         f"a commit that adds {layouts} schemas, partition specs and sort orders is too large",
         next_step=f"add at most {MAX_LAYOUTS} at once",
     )
