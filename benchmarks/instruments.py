@@ -29,8 +29,10 @@ from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.rest.settings import load
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.storage.pyarrow_driver import PyArrowDriver
+from iceberg_hms.storage.retries import Retries
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -192,8 +194,8 @@ def serving(
 
 
 class SlowFilesystem:
-    """Local files that behave like a remote store: each write takes `seconds` longer. It is no LocalFileSystem, so that
-    files are written one by one, as to an object store."""
+    """Local files that behave like a remote store: each write takes `seconds` longer. Files are written one by one,
+    as to an object store."""
 
     def __init__(self, seconds: float, runtime: Runtime) -> None:
         self._files = LocalFileSystem()
@@ -212,8 +214,8 @@ def slowed(catalog: Catalog, seconds: float) -> Catalog:
     """The same catalog on slow files."""
     services = catalog.services
     runtime = services.ports.runtime
-    files = PyArrowFiles(
-        filesystem=lambda _location: SlowFilesystem(seconds, runtime),
+    files = RoutedFiles(
+        {"file": lambda: (PyArrowDriver(lambda _location: SlowFilesystem(seconds, runtime)), Retries())},
         gather=runtime.gather,
         io_threads=services.settings.io_threads,
     )

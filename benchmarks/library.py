@@ -22,7 +22,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
@@ -290,7 +290,7 @@ def measure_duplicate_check(folder: str, files: int, arguments: argparse.Namespa
 
     def opened() -> Catalog:
         # Real files instead of the fake, which has the same methods.
-        real: Any = PyArrowFiles(fsync=False)
+        real: Any = RoutedFiles(fsync=False)
         return memory_catalog(files=real, pointer=pointer, warehouse=f"file:{folder}")
 
     with opened() as catalog:

@@ -33,7 +33,8 @@ from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.drivers import remote_drivers
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
         granted_lock_seconds=lambda namespace: granted_lock_seconds(pool, settings, namespace, clock=clock),
     )
-    files = PyArrowFiles(
+    files = RoutedFiles(
+        remote_drivers(settings, clock),
         fsync=settings.storage_fsync,
         gather=runtime.gather,
         io_threads=settings.io_threads,
@@ -165,6 +167,8 @@ def probe_server(uri: str, settings: Settings) -> Capabilities:
     return capabilities.probe(uri, settings)
 
 
-def open_files(settings: Settings) -> PyArrowFiles:
+def open_files(settings: Settings) -> RoutedFiles:
     """Files as a catalog with these settings reads and writes them."""
-    return PyArrowFiles(fsync=settings.storage_fsync, read_retries=settings.metadata_refresh_max_retries)
+    return RoutedFiles(
+        remote_drivers(settings), fsync=settings.storage_fsync, read_retries=settings.metadata_refresh_max_retries
+    )

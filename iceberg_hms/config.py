@@ -33,6 +33,7 @@ from iceberg_hms.setting import (
     gathered,
     is_of_server,
     number,
+    secret,
     text,
 )
 
@@ -292,6 +293,46 @@ class Settings(SettingsGroup):
         default=True,
     )
 
+    # The names of PyIceberg's FileIO, or of Java's S3FileIO where PyIceberg has none.
+    s3_endpoint: str = text("s3.endpoint", "Address of the S3 service, such as `http://minio:9000`; empty: AWS.")
+    s3_region: str = text("s3.region", "Region of the buckets; empty: as the AWS tools find it, or us-east-1.")
+    s3_access_key_id: str = text(
+        "s3.access-key-id", "Access key for S3; empty: credentials as the AWS tools find them on this machine."
+    )
+    s3_secret_access_key: str = secret("s3.secret-access-key", "Its secret.")
+    s3_session_token: str = secret("s3.session-token", "Session token of temporary credentials.")
+    s3_role_arn: str = text("s3.role-arn", "Role to assume with these credentials (STS AssumeRole); empty: none.")
+    s3_role_session_name: str = text(
+        "s3.role-session-name", "Name of the role's sessions, in audit logs.", "iceberg-hms"
+    )
+    s3_anonymous: bool = flag("s3.anonymous", "Send unsigned requests, as to public buckets.")
+    s3_path_style_access: str = text(
+        "s3.path-style-access",
+        "Whether requests name the bucket in the path, not in the host; `auto`: if `s3.endpoint` is set.",
+        "auto",
+        ("auto", "true", "false"),
+    )
+    s3_connect_timeout: int = number(
+        "s3.connect-timeout", 5, 1, 3_600, "How long connecting to S3 may take, in seconds."
+    )
+    s3_request_timeout: int = number(
+        "s3.request-timeout",
+        30,
+        1,
+        3_600,
+        "How long one request to S3 may take, in seconds. No retry begins later than so long after the first request.",
+    )
+    s3_retry_num_retries: int = number("s3.retry.num-retries", 5, 0, 100, "How often to retry a request to S3.")
+    # Java: 2,000 and 20,000. A table's lock is held meanwhile, and waits have jitter.
+    s3_retry_min_wait_ms: int = number("s3.retry.min-wait-ms", 100, 1, DAY_MS, "First wait between such retries.")
+    s3_retry_max_wait_ms: int = number("s3.retry.max-wait-ms", 5_000, 1, DAY_MS, "Longest wait between them.")
+    hdfs_host: str = text("hdfs.host", "Name node, or name service, of locations that name none (`hdfs:///path`).")
+    hdfs_port: int = number("hdfs.port", 8_020, 1, 65_535, "Its port; a name service has none.")
+    hdfs_user: str = text("hdfs.user", "User name for HDFS without Kerberos; empty: the OS user.")
+    hdfs_config_dir: str = text(
+        "hdfs.config-dir", "Folder with core-site.xml and hdfs-site.xml; empty: HADOOP_CONF_DIR, if set."
+    )
+
     max_metadata_bytes: int = number(
         "storage.max-metadata-bytes",
         64 * MIB,
@@ -407,6 +448,11 @@ class Settings(SettingsGroup):
                 raise ConfigError(
                     f"`{smaller}` ({getattr(self, low)}) is larger than `{larger}` ({getattr(self, high)})"
                 )
+        if bool(self.s3_access_key_id) != bool(self.s3_secret_access_key):
+            raise ConfigError(
+                "`s3.access-key-id` and `s3.secret-access-key` go together, and one of them is not set",
+                next_step="set both, or none to use the credentials that the AWS tools find",
+            )
         if self.lock == "zookeeper" and not self.zookeeper:
             raise ConfigError(
                 "`lock` is zookeeper, but `zookeeper.hosts` is not set", next_step="set `zookeeper.hosts`"
@@ -437,5 +483,6 @@ _ORDERED: Final = (
     ("lock_creation_min_wait_ms", "lock_creation_max_wait_ms"),
     ("lock_check_min_wait_ms", "lock_check_max_wait_ms"),
     ("commit_retry_min_wait_ms", "commit_retry_max_wait_ms"),
+    ("s3_retry_min_wait_ms", "s3_retry_max_wait_ms"),
     ("status_check_min_wait_ms", "status_check_max_wait_ms"),
 )

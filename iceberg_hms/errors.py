@@ -352,6 +352,12 @@ class StorageError(IcebergHmsError):
     default_next_step = "check the path, the permissions and the free space"
 
 
+class StorageRefused(StorageError):
+    """A store answered that it will not do this, and that trying again does not help: no permission, no such bucket."""
+
+    default_next_step = "check the store's settings and the permissions of its credentials"
+
+
 class ResourceExhausted(StorageError):
     """This process has no memory left for a metadata file, or no open file. It passes: the caller tries again."""
 

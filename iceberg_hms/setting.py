@@ -47,7 +47,7 @@ Value = str | int | bool
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `low` and `high` are inclusive; `choices` is empty if any text is valid. is_properties: it
-    has pairs whose values nothing may print."""
+    has pairs whose values nothing may print. is_secret: the same of the whole value."""
 
     attribute: str
     key: str
@@ -58,6 +58,7 @@ class Setting:
     high: int = 0
     choices: tuple[str, ...] = ()
     is_properties: bool = False
+    is_secret: bool = False
 
     @property
     def variable(self) -> str:
@@ -78,6 +79,11 @@ def text(key: str, doc: str, default: str = "", choices: tuple[str, ...] = ()) -
 def properties(key: str, doc: str) -> Any:
     """A field of a dataclass that is text with `key=value` pairs (`parsed_properties`), which may be secrets."""
     return dataclasses.field(default="", repr=False, metadata={"key": key, "doc": doc, "is_properties": True})
+
+
+def secret(key: str, doc: str) -> Any:
+    """A field of a dataclass that is text which nothing may print."""
+    return dataclasses.field(default="", repr=False, metadata={"key": key, "doc": doc, "is_secret": True})
 
 
 def found_text(key: str, find: Callable[[], str], doc: str) -> Any:
@@ -114,6 +120,7 @@ def _describe(field: dataclasses.Field[Any]) -> Setting:
         high=known.get("high", 0),
         choices=known.get("choices", ()),
         is_properties=known.get("is_properties", False),
+        is_secret=known.get("is_secret", False),
     )
 
 
@@ -132,9 +139,11 @@ class SettingsGroup:
         return {setting.key: getattr(self, setting.attribute) for setting in described(type(self))}
 
     def shown(self) -> dict[str, Value]:
-        """Every key with its value, as it may be printed: of pairs only the names."""
+        """Every key with its value, as it may be printed: of pairs only the names, of a secret only that it is set."""
         values = self.as_dict()
         for setting in described(type(self)):
+            if setting.is_secret and values[setting.key]:
+                values[setting.key] = "..."
             if setting.is_properties:
                 names = parsed_properties(setting.key, str(values[setting.key]))
                 values[setting.key] = ",".join(f"{name}=..." for name in names)
@@ -254,7 +263,12 @@ def _convert(setting: Setting, value: object, called: str) -> Value:
     elif type(value) is setting.type and isinstance(value, int):
         return value
     expected = {int: "a whole number", bool: "true or false", str: "text"}[setting.type]
-    raise ConfigError(f"{called} is {value!r}, which is not {expected}")
+    raise ConfigError(f"{called} is {_shown(setting, value)}, which is not {expected}")
+
+
+def _shown(setting: Setting, value: object) -> str:
+    """A value that is wrong, for an error."""
+    return "a secret" if setting.is_secret or setting.is_properties else repr(value)
 
 
 @lru_cache(maxsize=256)
@@ -284,7 +298,7 @@ def parsed_properties(key: str, text: str) -> Mapping[str, str]:
 def check(setting: Setting, value: object, called: str) -> None:
     """Raises ConfigError for a value of another type, or out of bounds. called: its name in errors."""
     if type(value) is not setting.type:
-        raise ConfigError(f"{called} is {value!r}, which is not of type {setting.type.__name__}")
+        raise ConfigError(f"{called} is {_shown(setting, value)}, which is not of type {setting.type.__name__}")
     if setting.type is int and isinstance(value, int) and not setting.low <= value <= setting.high:
         raise ConfigError(f"{called} is {value}, which is not between {setting.low} and {setting.high}")
     if setting.is_properties:

@@ -22,7 +22,7 @@ from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS, LINEAG
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from integration import interop
 
@@ -127,7 +127,7 @@ class BesideModel:
         metadata = self.table.metadata
         if metadata.current_snapshot is None:
             return []
-        store = ManifestStore(PyArrowFiles(fsync=False), Settings.load({}, environ={}), ThreadRuntime()).open()
+        store = ManifestStore(RoutedFiles(fsync=False), Settings.load({}, environ={}), ThreadRuntime()).open()
         files = store.list(metadata.current_snapshot)
         return [(file, list(store.entries([file]))) for file in files]
 

@@ -13,7 +13,9 @@ from pyarrow import fs
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import CommitStateUnknown, CorruptFile, RequirementFailed, StorageError
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.pyarrow_driver import PyArrowDriver
+from iceberg_hms.storage.retries import Retries
 from iceberg_hms.testing.faults.script import FREEZE
 from iceberg_hms.testing.history import HistoryRule, check_table
 from iceberg_hms.testing.memory_lock import MemoryTableLock
@@ -169,7 +171,9 @@ def test_21_the_metadata_file_is_written_in_part(scene: Scene) -> None:
     Readers keep the old state.
     """
     before, location = scene.metadata_files(), scene.location()
-    writer = scene.catalog(ports={"files": PyArrowFiles(filesystem=lambda _: TornDisk())})
+    writer = scene.catalog(
+        ports={"files": RoutedFiles({"file": lambda: (PyArrowDriver(lambda _: TornDisk()), Retries())})}
+    )
     data_file = scene.data_file("torn")
     with pytest.raises(StorageError, match="but it has"):
         writer.load_table(scene.name).append([data_file])

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.java_operations import OPERATIONS, StageTable, StageTables
 from integration.java_steps import commit_step, plan
@@ -131,7 +131,7 @@ def test_java_does_the_same_alone_or_what_the_table_says(spark: Any, tmp_path: P
 def test_on_a_table_that_java_made_java_reads_what_we_left(spark: Any, tmp_path: Path, expected: Expected) -> None:
     case, tables = alone.CASES[expected.name], JavaTables(spark._jvm)
     by_java = before_the_last_commit(case, tables, tmp_path / "table")
-    with memory_catalog(files=PyArrowFiles(), warehouse=f"file:{tmp_path}/warehouse") as catalog:
+    with memory_catalog(files=RoutedFiles(), warehouse=f"file:{tmp_path}/warehouse") as catalog:
         catalog.create_namespace("logging")
         table = catalog.register_table("logging.events", by_java.metadata_location)
         refused = None

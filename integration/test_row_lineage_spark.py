@@ -22,7 +22,7 @@ from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, LINEAGE_COLUMNS, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from integration import interop
 
@@ -65,7 +65,7 @@ class Tracked:
         """The live data files."""
         snapshot = self.table.current_snapshot
         assert snapshot is not None
-        store = ManifestStore(PyArrowFiles(fsync=False), Settings.load({}, environ={}), ThreadRuntime()).open()
+        store = ManifestStore(RoutedFiles(fsync=False), Settings.load({}, environ={}), ThreadRuntime()).open()
         files = [each.data_file for each in store.entries(store.list(snapshot)) if each.is_live]
         return [each.file_path for each in files if each.content == FileContent.DATA]
 

@@ -15,7 +15,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 
 #: In the order of their bytes, and on either side of the sign.
@@ -29,7 +29,7 @@ SPEC = {"fields": [{"source-id": 1, "field-id": 1000, "name": "key", "transform"
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
     """Without a metastore: what matters is in the files."""
-    with memory_catalog(files=PyArrowFiles(), warehouse=f"file:{tmp_path}/warehouse") as made:
+    with memory_catalog(files=RoutedFiles(), warehouse=f"file:{tmp_path}/warehouse") as made:
         made.create_namespace("db")
         yield made
 

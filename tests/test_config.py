@@ -93,6 +93,10 @@ def test_every_number_has_bounds_and_its_default_is_within() -> None:
         assert setting.low <= int(setting.default) <= setting.high, setting.key
 
 
+#: Neither works without the other.
+_PAIR = {"s3_access_key_id", "s3_secret_access_key"}
+
+
 @pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.key)
 def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: Setting, tmp_path: Path) -> None:
     for value in (setting.low - 1, setting.high + 1):
@@ -122,6 +126,8 @@ def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: 
     base: dict[str, object] = {}
     if setting.attribute.endswith("_min_wait_ms"):
         base[setting.attribute.replace("min", "max")] = setting.high
+    if setting.attribute in _PAIR:
+        base = dict.fromkeys(_PAIR - {setting.attribute}, "the other")
     written = f'"{value}"' if setting.type is str else str(value).lower()
     by_file = toml(tmp_path, f"{setting.key} = {written}")
     taken = [

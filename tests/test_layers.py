@@ -80,7 +80,8 @@ GOOD = {
     "metastore/connection/client.py": (
         "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n"
     ),
-    "storage/files.py": "import pyarrow\nimport tenacity\nfrom iceberg_hms.coordinator import ports\n",
+    "storage/files.py": "import pyarrow\nfrom iceberg_hms.coordinator import ports\n",
+    "storage/retries.py": "import tenacity\n",
     "zookeeper/session.py": "import kazoo.client\nfrom iceberg_hms.coordinator import ports\n",
     "assembly.py": (
         "from iceberg_hms.metastore.connection import client\n"

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
-from iceberg_hms.errors import LockLost
+from iceberg_hms.errors import IcebergHmsError, LockLost
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import table_properties
@@ -375,8 +375,8 @@ class Files(Protocol):
         ...
 
     def write(self, location: str, data: bytes) -> None:
-        """Create a new file, with its folders, and check its length by reading that back. Raises AlreadyExists (nothing
-        is overwritten), StorageError."""
+        """Create a new file, with its folders, and make sure that the store has all of it. Raises AlreadyExists
+        (nothing is overwritten), StorageError, after which a remote store may have the file."""
         ...
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
@@ -396,6 +396,11 @@ class Files(Protocol):
 
     def delete(self, location: str) -> bool:
         """Remove a file; False if there was none. Raises StorageError."""
+        ...
+
+    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+        """Remove files in as few requests as their store can. Returns why one may still be there, by its location; one
+        that was not there is no failure."""
         ...
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:

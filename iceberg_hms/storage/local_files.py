@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.work import stop_if_caller_left
 
 #: More threads than this would wait for the same disk.
@@ -28,16 +29,6 @@ _WRITE_BYTES: Final = 256 * 1024
 _READ_BYTES: Final = (4 * 1024, 16 * 1024 * 1024)
 #: With fewer files for each thread, another thread costs more than it saves.
 _FILES_PER_THREAD: Final = 4
-
-#: Runs functions in parallel, as `Runtime.gather` does.
-Gather = Callable[[Sequence[Callable[[], None]]], object]
-
-
-def run_sequentially(functions: Sequence[Callable[[], None]]) -> None:
-    """A `Gather` without threads."""
-    for function in functions:
-        function()
-
 
 #: An absolute path, and the content to write there.
 NewFile = tuple[str, bytes]

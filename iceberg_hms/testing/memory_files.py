@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import AlreadyExists, MissingFile
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, MissingFile
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.storage.driver import delete_each
 
 
 class MemoryFiles:
@@ -34,7 +35,7 @@ class MemoryFiles:
         return data
 
     def open(self, location: str) -> Any:
-        """A pyarrow file for reading, as `storage.files.PyArrowFiles.open` gives one."""
+        """A pyarrow file for reading, as `storage.files.RoutedFiles.open` gives one."""
         return pyarrow.BufferReader(self._get(location))
 
     def write(self, location: str, data: bytes) -> None:
@@ -68,6 +69,9 @@ class MemoryFiles:
         key = parse(location)
         with self._mutex:
             return self._files.pop(key, None) is not None
+
+    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+        return delete_each(self.delete, locations)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         root = parse(folder)

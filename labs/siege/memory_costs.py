@@ -28,7 +28,7 @@ import orjson
 
 from benchmarks import instruments
 from iceberg_hms.rest.server import RestServer
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from labs.siege.loop_probe import probe_servers, stalls_of
@@ -57,7 +57,7 @@ def serve() -> None:
     given = orjson.loads(sys.stdin.buffer.readline())
     folder, pointer = Path(given["folder"]), MemoryTablePointer(namespaces=("default",))
     # Real files stand in for those in memory.
-    files: Any = PyArrowFiles()
+    files: Any = RoutedFiles()
     library, server_settings = divided({"warehouse": f"file:{folder}", **given["settings"]})
     with memory_catalog(files=files, pointer=pointer, **library) as maker:
         for number in range(given["tables"]):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, MissingFile, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.storage.driver import delete_each
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
@@ -107,6 +108,9 @@ class SimulatedFiles:
         if self._wire.strikes("defects", MODERATE):
             raise ValueError(f"delete {location}: an error that no port names")
         return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
+
+    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+        return delete_each(self.delete, locations)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         """As the port says. Files have no age here."""

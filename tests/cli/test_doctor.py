@@ -22,7 +22,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AccessDenied, MetastoreUnavailable, MissingFile
 from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.cli.fakes import METASTORE, MemoryCatalog, answer, run
 from tests.inspect import samples
@@ -142,13 +142,13 @@ def test_each_server_of_the_list_is_probed_and_one_out_of_reach_is_a_warning() -
 def test_the_warehouse_is_tried_with_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
     folder = tmp_path / "ware house"
     folder.mkdir()
-    assert warehouse_finding(f"file:{folder}/", PyArrowFiles()).state is CheckState.OK
+    assert warehouse_finding(f"file:{folder}/", RoutedFiles()).state is CheckState.OK
     assert list(folder.iterdir()) == []
 
 
 def test_a_warehouse_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    finding = warehouse_finding(f"file:{tmp_path}/file", PyArrowFiles())
+    finding = warehouse_finding(f"file:{tmp_path}/file", RoutedFiles())
     assert (finding.state, finding.found) == (CheckState.FAILED, "no")
 
 
@@ -169,7 +169,7 @@ def test_a_warehouse_that_gives_back_something_else_is_a_failure() -> None:
 
 
 def test_no_warehouse_is_a_warning() -> None:
-    assert warehouse_finding("", PyArrowFiles()).state is CheckState.WARNING
+    assert warehouse_finding("", RoutedFiles()).state is CheckState.WARNING
 
 
 def test_all_good_is_exit_code_0_and_doctor_shows_the_settings_in_force(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from tests.catalog.parquet import open_input, table_for, with_ids, write
 
@@ -385,7 +385,7 @@ def test_errors_of_storage_pass_through() -> None:
 
 def as_pyiceberg_sees(folder: Path, metadata: TableMetadata, location: str) -> StaticTable:
     """A table with one file, loaded by PyIceberg."""
-    files = PyArrowFiles(fsync=False)
+    files = RoutedFiles(fsync=False)
     manifests = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime()).open()
     metadata = TableMetadata.parse(metadata.replace(location=f"file:{folder}/table").raw)
     described = describe(location, metadata, files.open)
@@ -464,7 +464,7 @@ def test_pyiceberg_reads_a_table_if_no_file_has_extra_columns(tmp_path: Path, co
     made = table_for(pa.schema([("a", pa.int64())]))
     metadata = TableMetadata.parse({**made.raw, "last-column-id": 3})
     location = "file:" + write(tmp_path / "1.parquet", pa.Table.from_pylist([{"a": 1}], schema=pa.schema(columns)))
-    extra = describe(location, metadata, PyArrowFiles(fsync=False).open).extra_columns
+    extra = describe(location, metadata, RoutedFiles(fsync=False).open).extra_columns
     try:
         as_pyiceberg_sees(tmp_path, metadata, location).scan().to_arrow()
         readable = True
@@ -482,7 +482,7 @@ def test_pyiceberg_reads_what_was_appended_and_prunes_by_what_we_wrote(
     arrow = pa.schema([("t", pa.timestamp("us")), ("level", pa.string()), ("n", pa.struct([("x", pa.int64())]))])
     metadata = table_for(arrow, terms, version=version).replace(location=f"file:{tmp_path}/a table")
     metadata = TableMetadata.parse(metadata.raw)
-    files = PyArrowFiles(fsync=False)
+    files = RoutedFiles(fsync=False)
     store = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime())
     days = [
         [{"t": day * 86_400_000_000 + hour, "level": f"w{hour}", "n": {"x": day}} for hour in range(5)]

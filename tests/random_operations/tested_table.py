@@ -15,7 +15,7 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.outcomes.stage import join_commits
 from tests.random_operations.comparison import Comparison
@@ -55,7 +55,7 @@ class TestedTable:
 
     def __init__(self, shape: Shape, seed: int, folder: Path) -> None:
         self.shape, self.choose = shape, random.Random(f"{seed} {shape.name}")
-        self.catalog = memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{folder}")  # type: ignore[arg-type]
+        self.catalog = memory_catalog(files=RoutedFiles(fsync=False), warehouse=f"file:{folder}")  # type: ignore[arg-type]
         self.catalog.create_namespace(NAME.namespace)
         properties = {"format-version": str(shape.version), **_PROPERTIES}
         schema = {"type": "struct", "schema-id": 0, "fields": list(COLUMNS)}

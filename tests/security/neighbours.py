@@ -27,7 +27,7 @@ from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.rest.access.tokens import TokenFile
 from iceberg_hms.rest.server import RestServer
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.polling import eventually
@@ -83,7 +83,7 @@ class InMemory:
 
     def connect(self, **settings: Any) -> Catalog:
         if self._catalog is None:
-            files: Any = PyArrowFiles(fsync=False)
+            files: Any = RoutedFiles(fsync=False)
             self._catalog = memory_catalog(files=files, pointer=self._pointer, warehouse=self._warehouse, **settings)
         return self._catalog
 

@@ -14,7 +14,7 @@ import pytest
 
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.rest.settings import RestSettings
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.polling import eventually
 from tests.rest.fakes import SCHEMA
@@ -160,7 +160,7 @@ def test_a_commit_without_a_file_to_open_is_asked_to_come_again(
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     body = json.dumps(commit).encode()
     with (
-        memory_catalog(files=PyArrowFiles(), warehouse=tmp_path.as_uri()) as catalog,
+        memory_catalog(files=RoutedFiles(), warehouse=tmp_path.as_uri()) as catalog,
         RestServer(catalog, "127.0.0.1", 0, None) as server,
         Raw(server) as client,
     ):

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.rest.fakes import SCHEMA, Web, divided, error_of
@@ -31,7 +31,7 @@ class Server:
         self.metastore = MemoryTablePointer(namespaces=())
         library, server = divided(settings)
         self.catalog = memory_catalog(
-            files=PyArrowFiles(fsync=False),  # type: ignore[arg-type]
+            files=RoutedFiles(fsync=False),  # type: ignore[arg-type]
             pointer=self.metastore,
             warehouse=f"file:{folder}/wh",
             **library,

@@ -33,8 +33,10 @@ from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFil
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.schema.types import StructType
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.storage.pyarrow_driver import PyArrowDriver
+from iceberg_hms.storage.retries import Retries
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.work import working_for
 from tests.format import documents
@@ -68,7 +70,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     """A FIFO kept each thread that read it, and /dev/zero filled the memory."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/dev/zero")
-    files = PyArrowFiles()
+    files = RoutedFiles()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         for path in ("/dev/zero", "/dev/null", *(tmp_path / name for name in ("fifo", "link", "socket", "."))):
@@ -81,7 +83,11 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["file", "s3"])
 def test_a_file_has_a_largest_size(scheme: str, tmp_path: Path) -> None:
     store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    files = PyArrowFiles() if scheme == "file" else PyArrowFiles(filesystem=lambda _: store)
+    files = (
+        RoutedFiles()
+        if scheme == "file"
+        else RoutedFiles({scheme: lambda: (PyArrowDriver(lambda _: store), Retries())})
+    )
     (tmp_path / "ten").write_bytes(b"0123456789")
     location = f"file:{tmp_path}/ten" if scheme == "file" else "s3:///ten"
     assert files.read(location, Limit("a.key", 10)) == b"0123456789"
@@ -92,7 +98,7 @@ def test_a_file_has_a_largest_size(scheme: str, tmp_path: Path) -> None:
 
 def test_a_file_that_grows_is_read_no_further_than_its_limit() -> None:
     """The kernel calls /proc files empty; so is a file that another process fills while it is read."""
-    files = PyArrowFiles()
+    files = RoutedFiles()
     text = files.read("file:/proc/self/status")
     assert len(text) > 100
     with pytest.raises(CorruptFile, match="it has more than 99 bytes"):

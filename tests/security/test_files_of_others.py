@@ -14,7 +14,7 @@ import pytest
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.settings import RestSettings
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.rest.fakes import SCHEMA, creation_of
@@ -32,7 +32,7 @@ class World:
         self.root = root
         self.metastore = MemoryTablePointer(namespaces=())
         self.catalog = memory_catalog(
-            files=PyArrowFiles(fsync=False),
+            files=RoutedFiles(fsync=False),
             pointer=self.metastore,
             warehouse=f"file:{root}/wh",
             replaced_list_age_ms=1,

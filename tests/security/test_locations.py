@@ -16,7 +16,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest_list import ManifestFile, encode_list
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -297,7 +297,7 @@ class Lake:
         self.outside.mkdir()
         self.metastore = MemoryTablePointer(namespaces=())
         self.catalog: Catalog = memory_catalog(
-            files=PyArrowFiles(fsync=False),
+            files=RoutedFiles(fsync=False),
             pointer=self.metastore,
             **{"warehouse": f"file:{self.warehouse}", **settings},
         )
@@ -463,7 +463,7 @@ def test_the_python_api_stays_free(world: World) -> None:
 )
 def test_no_option_of_a_store_comes_in_by_a_location(location: str) -> None:
     """Not even for callers of the Python API: a table's own files name such locations too."""
-    files = PyArrowFiles()
+    files = RoutedFiles()
     for call in (files.read, files.length, files.delete, files.open, lambda where: files.write(where, b"")):
         with pytest.raises(InvalidInput, match="plain"):
             call(location)

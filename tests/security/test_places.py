@@ -12,7 +12,7 @@ import pytest
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.rest.settings import RestSettings
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.rest.fakes import SCHEMA, Web, creation_of, error_of
@@ -182,7 +182,7 @@ def test_a_namespace_that_has_moved_has_its_new_folder_at_once(world: World) -> 
 
 
 def test_a_link_leads_into_no_other_namespaces_folder(tmp_path: Path) -> None:
-    files: Any = PyArrowFiles(fsync=False)
+    files: Any = RoutedFiles(fsync=False)
     with memory_catalog(files=files, warehouse=f"file:{tmp_path}/wh") as catalog:
         for name in "ab":
             catalog.create_namespace(name)

@@ -1,4 +1,4 @@
-"""PyArrowFiles keeps the contract of the Files port, on local disks and on stores that pyarrow writes itself."""
+"""RoutedFiles keeps the contract of the Files port, on local disks and on a store that pyarrow writes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from iceberg_hms.errors import (
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location
 from iceberg_hms.storage import local_files
-from iceberg_hms.storage.files import PyArrowFiles
-from iceberg_hms.storage.local_files import run_sequentially
+from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.gather import run_sequentially
+from iceberg_hms.storage.pyarrow_driver import PyArrowDriver
+from iceberg_hms.storage.retries import Retries
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
     all_spellings_of_a_local_file_name_one_file,
@@ -40,8 +42,15 @@ Check = Callable[[Files, str], None]
 REMOTE_CHECKS = tuple(check for check in CHECKS if check is not one_of_many_concurrent_writers_wins)
 
 
-class RemoteFiles(PyArrowFiles):
-    """A store that pyarrow writes itself: a folder that looks like a bucket."""
+def on_pyarrow(
+    make_filesystem: Callable[[Location], Any], retries: Retries | None = None, **options: Any
+) -> RoutedFiles:
+    """Files of which those of s3 are on a pyarrow filesystem, which makes no exclusive creates."""
+    return RoutedFiles({"s3": lambda: (PyArrowDriver(make_filesystem), retries or Retries())}, **options)
+
+
+class RemoteFiles(RoutedFiles):
+    """A folder that looks like a bucket."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.opened: list[Location] = []
@@ -51,13 +60,13 @@ class RemoteFiles(PyArrowFiles):
             self.opened.append(location)
             return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
 
-        super().__init__(filesystem=filesystem, **options)
+        super().__init__({"s3": lambda: (PyArrowDriver(filesystem), Retries())}, **options)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("prefix", ["file:", "file://", ""])
 def test_local_files_keep_the_contract(check: Check, prefix: str, tmp_path: Path) -> None:
-    check(PyArrowFiles(fsync=False), f"{prefix}{tmp_path}/with a space")
+    check(RoutedFiles(fsync=False), f"{prefix}{tmp_path}/with a space")
 
 
 @pytest.mark.parametrize("check", REMOTE_CHECKS, ids=lambda check: check.__name__)
@@ -66,7 +75,7 @@ def test_other_stores_keep_the_contract(check: Check, tmp_path: Path) -> None:
 
 
 def test_only_a_local_disk_gets_folders_before_their_files(tmp_path: Path) -> None:
-    PyArrowFiles().make_folder(f"file:{tmp_path}/a/b c")
+    RoutedFiles().make_folder(f"file:{tmp_path}/a/b c")
     assert (tmp_path / "a" / "b c").is_dir()
     RemoteFiles(tmp_path).make_folder("s3://bucket/a/b")
     assert list((tmp_path / "bucket").iterdir()) == []
@@ -75,11 +84,11 @@ def test_only_a_local_disk_gets_folders_before_their_files(tmp_path: Path) -> No
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="Cannot make the folder"):
-        PyArrowFiles().make_folder(f"file:{tmp_path}/file/below")
+        RoutedFiles().make_folder(f"file:{tmp_path}/file/below")
 
 
 def test_all_spellings_of_a_local_file_are_equal(tmp_path: Path) -> None:
-    all_spellings_of_a_local_file_name_one_file(PyArrowFiles(), str(tmp_path))
+    all_spellings_of_a_local_file_name_one_file(RoutedFiles(), str(tmp_path))
 
 
 def test_a_bucket_is_opened_once_for_all_its_schemes(tmp_path: Path) -> None:
@@ -110,7 +119,7 @@ def test_files_of_an_object_store_are_written_in_parallel(tmp_path: Path) -> Non
 
 def test_local_files_are_flushed_side_by_side_several_at_a_time(tmp_path: Path) -> None:
     gather = Gather()
-    files = PyArrowFiles(gather=gather, io_threads=4)
+    files = RoutedFiles(gather=gather, io_threads=4)
     files.write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(10)])
     files.write_all([(f"file:{tmp_path}/more/{number}", b"x") for number in range(40)])
     assert gather.together == [3, 4]
@@ -119,14 +128,14 @@ def test_local_files_are_flushed_side_by_side_several_at_a_time(tmp_path: Path) 
 
 def test_many_local_files_are_created_in_batches(tmp_path: Path) -> None:
     gather = Gather()
-    PyArrowFiles(gather=gather).write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
+    RoutedFiles(gather=gather).write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
     assert gather.together == [4, 4, 1]
     assert len(list(tmp_path.iterdir())) == 2 * 256 + 1
 
 
 @pytest.mark.parametrize("remote", [True, False], ids=["remote", "local"])
 def test_no_file_is_left_if_one_of_several_cannot_be_written(remote: bool, tmp_path: Path) -> None:
-    files = RemoteFiles(tmp_path) if remote else PyArrowFiles(io_threads=2)
+    files = RemoteFiles(tmp_path) if remote else RoutedFiles(io_threads=2)
     root = "s3://bucket/new" if remote else f"file:{tmp_path}/new"
     files.write(f"{root}/6", b"foreign")
     with pytest.raises(AlreadyExists):
@@ -138,7 +147,7 @@ def test_no_file_is_left_if_one_of_several_cannot_be_written(remote: bool, tmp_p
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    files = PyArrowFiles()
+    files = RoutedFiles()
     for call in (files.read, files.length, files.delete):
         with pytest.raises(StorageError):
             call(f"file:{tmp_path}")
@@ -148,7 +157,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_below_a_file_is_missing_and_cannot_be_written(tmp_path: Path) -> None:
-    files = PyArrowFiles()
+    files = RoutedFiles()
     files.write(f"{tmp_path}/x", b"")
     with pytest.raises(MissingFile):
         files.length(f"{tmp_path}/x/y")
@@ -156,24 +165,17 @@ def test_a_file_below_a_file_is_missing_and_cannot_be_written(tmp_path: Path) ->
         files.write(f"{tmp_path}/x/y", b"")
 
 
-@pytest.mark.parametrize("place", ["{}/x", "s3:/{}/x"], ids=["local", "remote"])
-def test_a_short_write_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    class Short(PyArrowFiles):
-        def length(self, location: str) -> int:
-            return super().length(location) - 1
-
+def test_a_short_write_to_a_local_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     length = local_files.length
     monkeypatch.setattr(local_files, "length", lambda path: (length(path) or 0) - 1)
     with pytest.raises(StorageError, match=r"Wrote 3 bytes to .*, but it has 2"):
-        Short(filesystem=lambda _: fs.SubTreeFileSystem("/", fs.LocalFileSystem())).write(
-            place.format(tmp_path), b"abc"
-        )
+        RoutedFiles().write(f"{tmp_path}/x", b"abc")
     assert not (tmp_path / "x").exists()
 
 
-def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_scheme_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"'ftp'; known are file, s3"):
-        PyArrowFiles().read("ftp://host/x")
+        RemoteFiles(tmp_path).read("ftp://host/x")
 
 
 class Waits(SystemClock):
@@ -202,8 +204,8 @@ class Flaky:
         return pyarrow.BufferReader(b"abc")
 
 
-def flaky(errors: list[OSError], clock: Waits, retries: int) -> PyArrowFiles:
-    return PyArrowFiles(filesystem=lambda _: Flaky(errors), read_retries=retries, clock=clock)
+def flaky(errors: list[OSError], clock: Waits, retries: int) -> RoutedFiles:
+    return on_pyarrow(lambda _: Flaky(errors), Retries(retries, clock=clock))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_what_another_look_at_the_store_does_not_help_is_not_read_again(error: O
 
 
 def test_an_open_file_is_seekable(tmp_path: Path) -> None:
-    files = PyArrowFiles()
+    files = RoutedFiles()
     files.write(f"{tmp_path}/x", b"0123456789")
     with files.open(f"file:{tmp_path}/x") as file:
         file.seek(7)
@@ -262,7 +264,7 @@ def test_threads_open_filesystems_without_waiting_and_share_the_first(tmp_path: 
             assert not another.is_alive()
         return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
 
-    files = PyArrowFiles(filesystem=filesystem)
+    files = on_pyarrow(filesystem)
     assert files.read("s3://bucket/x") == b"1"
     assert (tmp_path / "fast" / "bucket" / "x").exists()
 
@@ -280,5 +282,5 @@ def test_none_of_several_files_is_left_if_their_folder_cannot_be_flushed(
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(StorageError, match="Input/output error"):
-        PyArrowFiles().write_all([(f"{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
+        RoutedFiles().write_all([(f"{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
     assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFil
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.contracts.manifests import (
     CHECKS,
@@ -145,7 +145,7 @@ def test_a_manifest_for_which_there_is_no_memory_is_not_read(claimed: int) -> No
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_manifests_on_disk_keep_the_contract(check: Callable[[Open, str], None], tmp_path: Path) -> None:
-    check(store(PyArrowFiles(fsync=False)).open, f"file:{tmp_path}/ware house")
+    check(store(RoutedFiles(fsync=False)).open, f"file:{tmp_path}/ware house")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

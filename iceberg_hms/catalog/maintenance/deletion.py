@@ -124,23 +124,13 @@ class Deletion:
         return ""
 
     def _delete(self, files: Sequence[FoundFile], result: DeletedFiles) -> None:
-        parts = [files[first::_THREADS] for first in range(min(_THREADS, len(files)))]
-        outcomes = self._ports.runtime.gather([partial(self._delete_each, part) for part in parts])
-        failed = {location: why for outcome in outcomes for location, why in outcome.items()}
+        parts = [[each.location for each in files[first::_THREADS]] for first in range(min(_THREADS, len(files)))]
+        outcomes = self._ports.runtime.gather([partial(self._ports.files.delete_all, part) for part in parts])
+        failed = {location: str(error) for outcome in outcomes for location, error in outcome.items()}
         result.failed.update(failed)
         deleted = [each for each in files if each.location not in failed]
         result.deleted.extend(deleted)
         publish_deleted(self._ports, self._seen.pointer.name, self._why, [each.location for each in deleted])
-
-    def _delete_each(self, files: Sequence[FoundFile]) -> dict[str, str]:
-        """Delete files one after the other. Returns the failures."""
-        failed: dict[str, str] = {}
-        for file in files:
-            try:
-                self._ports.files.delete(file.location)
-            except IcebergHmsError as error:
-                failed[file.location] = str(error)
-        return failed
 
 
 class FileIdentity:

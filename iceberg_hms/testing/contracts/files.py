@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, CorruptFile, InvalidInput, MissingFile
@@ -73,6 +73,32 @@ def a_deleted_name_can_be_written_again(files: Files, root: str) -> None:
     expect_equal(files.delete(f"{root}/again"), False, "second delete")
     files.write(f"{root}/again", b"new")
     expect_equal(files.read(f"{root}/again"), b"new", "content")
+
+
+def many_files_are_deleted_whether_or_not_they_are_there(files: Files, root: str) -> None:
+    there = [f"{root}/many/{number}" for number in range(3)]
+    files.write_all([(location, b"x") for location in [*there, f"{root}/many/kept"]])
+    expect_equal(dict(files.delete_all([there[0], f"{root}/many/none", *there[1:]])), {}, "failures")
+    expect_equal([each.location for each in files.list_files(f"{root}/many")], [f"{root}/many/kept"], "what is left")
+    expect_equal(dict(files.delete_all([])), {}, "nothing to delete")
+
+
+def the_end_of_a_file_can_be_read_alone(files: Any, root: str) -> None:
+    data = bytes(range(256)) * 1_024
+    for name, content in (("long", data), ("short", b"0123456789"), ("empty", b"")):
+        files.write(f"{root}/{name}", content)
+        with files.open(f"{root}/{name}") as file:
+            expect_equal(int(file.size()), len(content), f"the size of the {name} file")
+            for start, count in (
+                (max(0, len(content) - 8), 8),
+                (0, 4),
+                (len(content) // 2, 100_000),
+                (len(content), 1),
+            ):
+                file.seek(start)
+                expect(bytes(file.read(count)) == content[start : start + count], f"{count} bytes from {start}: {name}")
+    with expect_raises(MissingFile, "open"):
+        files.open(f"{root}/none")
 
 
 def locations_are_not_decoded(files: Files, root: str) -> None:

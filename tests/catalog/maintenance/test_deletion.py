@@ -7,7 +7,7 @@ from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile
 from iceberg_hms.coordinator.files.own_files import OwnFiles
 from iceberg_hms.errors import NoSuchTable, StorageError
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from tests.catalog.maintenance.lab import FOLDER, Lab
 
 
@@ -108,7 +108,7 @@ def test_reading_stops_when_nothing_is_left_to_keep(lab):
     assert scene.deletion.files() == []
 
 
-FILES = PyArrowFiles()
+FILES = RoutedFiles()
 
 
 @pytest.mark.parametrize(

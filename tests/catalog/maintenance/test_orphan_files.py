@@ -17,7 +17,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, RequirementFailed, StorageError
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.views.apply import new_view_metadata
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryRow
 from tests.catalog.maintenance.lab import FOLDER, SCHEMA, Lab
@@ -347,7 +347,7 @@ def test_an_unknown_way_to_treat_mismatches_is_refused(lab):
 
 def on_disk(root: Path):
     """A catalog of files on a disk."""
-    return memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{root}")
+    return memory_catalog(files=RoutedFiles(fsync=False), warehouse=f"file:{root}")
 
 
 def make_old(root: Path) -> None:

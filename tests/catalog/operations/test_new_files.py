@@ -14,7 +14,7 @@ from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 
@@ -191,7 +191,7 @@ def linked(tmp_path):
     link.symlink_to(tmp_path / "real")
     for number in (1, 2):
         (real / f"{number}.parquet").write_bytes(parquet(number))
-    with memory_catalog(files=PyArrowFiles(fsync=False), warehouse=f"file:{tmp_path}/w") as catalog:
+    with memory_catalog(files=RoutedFiles(fsync=False), warehouse=f"file:{tmp_path}/w") as catalog:
         catalog.create_namespace("logging")
         yield catalog.create_table("logging.events", SCHEMA), f"file:{real}", f"file:{link}/in"
 
@@ -353,7 +353,7 @@ def test_an_append_takes_no_row_ids(tracked, live, files):
     assert live(tracked) == ["nulls.parquet", "old.parquet"]
 
 
-class CountingFiles(PyArrowFiles):
+class CountingFiles(RoutedFiles):
     """Counts looks at folders."""
 
     def __init__(self) -> None:
@@ -388,12 +388,12 @@ def links(tmp_path: Path) -> str:
     ],
 )
 def test_linked_folders_are_followed(links: str, named: str, own: str) -> None:
-    assert LinkedFolders(PyArrowFiles()).own_key(file_key(f"{links}/{named}")) == f"{links}/{own}"
+    assert LinkedFolders(RoutedFiles()).own_key(file_key(f"{links}/{named}")) == f"{links}/{own}"
 
 
 @pytest.mark.parametrize("key", ["s3://b//a/../x", "hdfs://nn/a", "a", "file:///a", f"file:///{'a/' * 5_000}b"])
 def test_other_keys_stay_as_they_are(key: str) -> None:
-    assert LinkedFolders(PyArrowFiles()).own_key(key) == key
+    assert LinkedFolders(RoutedFiles()).own_key(key) == key
 
 
 def test_each_folder_is_looked_at_once(links: str) -> None:

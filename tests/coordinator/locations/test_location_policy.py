@@ -16,7 +16,7 @@ from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import ConfigError, LocationNotAllowed
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_files import MemoryFiles
 
 
@@ -232,7 +232,7 @@ def test_no_spelling_of_an_outside_path_is_allowed(prefix: str, parts: list[str]
 
 @given(st.lists(st.sampled_from(["in", "out", "up", "a", "b", "file"]), min_size=1, max_size=5))
 def test_no_chain_of_links_leads_outside(lake: Path, parts: list[str]) -> None:
-    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{lake}/w").guard()
+    guard = LocationPolicy(RoutedFiles(), warehouse=f"file:{lake}/w").guard()
     path = lake.joinpath("w", *parts)
     inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(lake / "w"))
     assert allows(guard, f"file:{path}") == inside
@@ -253,7 +253,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_link_to_itself_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{tmp_path}").guard()
+    guard = LocationPolicy(RoutedFiles(), warehouse=f"file:{tmp_path}").guard()
     assert not allows(guard, f"file:{tmp_path}/loop")
     assert not allows(guard, f"file:{tmp_path}/loop/t")
 
@@ -264,7 +264,7 @@ def test_a_file_that_is_read_is_no_link_to_the_outside(tmp_path: Path) -> None:
     (tmp_path / "w" / "inside").touch()
     (tmp_path / "w" / "good").symlink_to(tmp_path / "w" / "inside")
     (tmp_path / "w" / "evil").symlink_to(tmp_path / "secret")
-    guard = LocationPolicy(PyArrowFiles(), warehouse=f"file:{tmp_path}/w").guard()
+    guard = LocationPolicy(RoutedFiles(), warehouse=f"file:{tmp_path}/w").guard()
     guard.check_read(f"file:{tmp_path}/w/good", "manifest-list")
     with refused():
         guard.check_read(f"file:{tmp_path}/w/evil", "manifest-list")
@@ -275,7 +275,7 @@ def test_an_operator_may_point_a_linked_warehouse_elsewhere(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     link = tmp_path / "w"
     link.symlink_to(tmp_path / "one")
-    linked = LocationPolicy(PyArrowFiles(), warehouse=f"file:{link}")
+    linked = LocationPolicy(RoutedFiles(), warehouse=f"file:{link}")
     assert allows(linked.guard(), f"file:{link}/t")
     link.unlink()
     link.symlink_to(tmp_path / "other")
@@ -295,7 +295,7 @@ def test_links_above_and_at_the_root_are_the_operators(tmp_path: Path, where: st
     else:
         root = tmp_path / "warehouse"
         root.symlink_to((mounted if where == "above and at it" else tmp_path / "disk") / "lake" / "w")
-    linked = LocationPolicy(PyArrowFiles(), warehouse=f"file:{root}")
+    linked = LocationPolicy(RoutedFiles(), warehouse=f"file:{root}")
     # A table that the metastore has under the real path, from before the link or from another writer.
     real = tmp_path / "disk" / "lake" / "w" / "t"
     for guard, spelling in ((linked.guard(), f"{root}/t"), (linked.guard(f"file:{real}"), str(real))):
@@ -312,7 +312,7 @@ def test_links_above_and_at_the_root_are_the_operators(tmp_path: Path, where: st
 def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "out").symlink_to(tmp_path)
-    far = LocationPolicy(PyArrowFiles(), warehouse="file:/w")
+    far = LocationPolicy(RoutedFiles(), warehouse="file:/w")
     guard = far.guard(f"file:{tmp_path}/t")
     assert allows(guard, f"file:{tmp_path}/t/metadata")
     assert not allows(guard, f"file:{tmp_path}/t/out/metadata")
@@ -321,7 +321,7 @@ def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None
 def test_a_folder_is_looked_at_once(tmp_path: Path) -> None:
     looked: list[str] = []
 
-    class Watched(PyArrowFiles):
+    class Watched(RoutedFiles):
         def real_path(self, location: str) -> str:
             looked.append(location)
             return super().real_path(location)

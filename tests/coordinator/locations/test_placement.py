@@ -17,7 +17,7 @@ from iceberg_hms.coordinator.locations.placement import (
 )
 from iceberg_hms.format.locations import parse
 from iceberg_hms.name_pattern import NamePattern
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import RoutedFiles
 from tests.coordinator.harness import Harness
 
 FOLDERS = {
@@ -156,7 +156,7 @@ def test_a_folder_counts_without_its_links_too(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     harness = Harness()
-    files: Any = PyArrowFiles(fsync=False)
+    files: Any = RoutedFiles(fsync=False)
     harness.replace_ports(files=files)
     harness.pointer.folders["db"] = [f"file:{tmp_path}/link"]
     found = NamespaceFolders(harness.ports).all()["db"]

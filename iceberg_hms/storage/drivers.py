@@ -1,0 +1,53 @@
+"""The drivers of remote stores. Each imports its client library when a location first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import StorageRefused
+from iceberg_hms.format.locations import Location
+from iceberg_hms.storage.driver import Driver, check_authority
+from iceberg_hms.storage.files import MakeDriver
+from iceberg_hms.storage.retries import Retries
+
+
+def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[str, MakeDriver]:
+    """How to make the driver of each scheme. Making one raises StorageRefused if its client
+    library is not installed."""
+    return {
+        "s3": partial(_s3, settings, clock),
+        "gs": partial(_gs, settings, clock),
+    }
+
+
+def _s3(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
+    try:
+        from iceberg_hms.storage.s3.driver import S3Driver
+    except ImportError as error:
+        raise StorageRefused(
+            f"The S3 driver needs the package {error.name}", next_step="pip install 'iceberg-hms[s3]'"
+        ) from error
+    retries = Retries(
+        settings.s3_retry_num_retries,
+        wait_seconds=(settings.s3_retry_min_wait_ms / 1_000, settings.s3_retry_max_wait_ms / 1_000),
+        total_seconds=settings.s3_request_timeout,
+        clock=clock,
+    )
+    return S3Driver(settings, clock), retries
+
+
+def _gs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
+    from iceberg_hms.storage.pyarrow_driver import PyArrowDriver
+
+    return PyArrowDriver(_gcs_filesystem), Retries(settings.metadata_refresh_max_retries, clock=clock)
+
+
+def _gcs_filesystem(location: Location) -> Any:
+    from pyarrow.fs import GcsFileSystem
+
+    check_authority(location)
+    return GcsFileSystem()

@@ -1,0 +1,90 @@
+"""A bucket by botocore, which names every key: lists, deletions, and what obstore cannot name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from iceberg_hms.storage.s3.failures import S3Failure
+
+
+class BotocoreBucket:
+    """Implements `bucket_client.BucketClient`. client: botocore's for S3; it sends each request once."""
+
+    def __init__(self, client: Any, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def get(self, key: str, admit: Callable[[int], None]) -> bytes:
+        with mapped():
+            found = self._client.get_object(Bucket=self._bucket, Key=key)
+            with found["Body"] as body:
+                admit(found["ContentLength"])
+                return bytes(body.read())
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._get_part(key, f"bytes={start}-{end - 1}")[1]
+
+    def get_tail(self, key: str, count: int) -> tuple[int, bytes]:
+        return self._get_part(key, f"bytes=-{count}")
+
+    def _get_part(self, key: str, spelled: str) -> tuple[int, bytes]:
+        with mapped():
+            found = self._client.get_object(Bucket=self._bucket, Key=key, Range=spelled)
+            with found["Body"] as body:
+                data = bytes(body.read())
+            # `bytes 0-9/10`; a store may ignore the range and answer the whole object.
+            size = found.get("ContentRange", "").rpartition("/")[2]
+            return int(size or len(data)), data
+
+    def head(self, key: str) -> int:
+        with mapped():
+            return int(self._client.head_object(Bucket=self._bucket, Key=key)["ContentLength"])
+
+    def put(self, key: str, data: bytes, *, is_new: bool) -> None:
+        condition = {"IfNoneMatch": "*"} if is_new else {}
+        with mapped():
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=data, **condition)
+
+    def delete(self, key: str) -> None:
+        """Delete an object; a missing one is no failure. Raises S3Failure."""
+        with mapped():
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def delete_all(self, keys: Sequence[str]) -> dict[str, S3Failure]:
+        """Delete at most 1,000 objects in one request. Returns why one may still be there, by its key. Raises
+        S3Failure."""
+        with mapped():
+            deleted = self._client.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            )
+        return {
+            each["Key"]: S3Failure(
+                403 if each["Code"] == "AccessDenied" else 500, each["Code"], each.get("Message", "")
+            )
+            for each in deleted.get("Errors", ())
+        }
+
+    def list_page(self, prefix: str, token: str | None) -> tuple[Sequence[Any], str | None]:
+        """At most 1,000 objects as botocore describes them, and the token of the next page. Raises S3Failure."""
+        after = {"ContinuationToken": token} if token else {}
+        with mapped():
+            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after)
+        return page.get("Contents", ()), page.get("NextContinuationToken")
+
+
+@contextmanager
+def mapped() -> Iterator[None]:
+    """Maps botocore's errors to S3Failure. The only place for that."""
+    try:
+        yield
+    except ClientError as error:
+        answer = error.response
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+        found = answer.get("Error", {})
+        raise S3Failure(status, found.get("Code") or str(status), found.get("Message") or "no reason") from None
+    except BotoCoreError as error:
+        raise S3Failure(None, "", str(error)) from None

@@ -1,0 +1,86 @@
+"""The session of botocore that finds the credentials, the region and the endpoint of S3, for all clients."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
+
+from iceberg_hms.config import Settings
+
+#: Where neither a setting nor the AWS tools name one; stores that are not AWS mostly accept any.
+_DEFAULT_REGION: Final = "us-east-1"
+
+
+def make_session(settings: Settings) -> botocore.session.Session:
+    """A session whose credentials are those of the settings, or those that the AWS tools find (environment, shared
+    files, web identity, container, instance), and of the role to assume with them."""
+    session = botocore.session.Session()
+    if settings.s3_access_key_id:
+        session.set_credentials(
+            settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token or None
+        )
+    if not settings.s3_role_arn:
+        return session
+    assuming = botocore.session.Session()
+    provider = _RoleProvider(settings, session)
+    # The first provider of the chain wins.
+    chain = assuming.get_component("credential_provider")
+    chain.insert_before(chain.providers[0].METHOD, provider)
+    return assuming
+
+
+def region_of(settings: Settings, session: botocore.session.Session) -> str:
+    """The region of the settings, or the one that the AWS tools find."""
+    return settings.s3_region or session.get_config_variable("region") or _DEFAULT_REGION
+
+
+def client_config(settings: Settings, **options: Any) -> Config:
+    """How botocore's clients send requests: once, within the settings' time."""
+    return Config(
+        connect_timeout=settings.s3_connect_timeout,
+        read_timeout=settings.s3_request_timeout,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        # Checksums that stores before 2024 do not know.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        **options,
+    )
+
+
+def make_sts_client(settings: Settings, session: botocore.session.Session, **credentials: Any) -> Any:
+    """A client of STS, which answers at `s3.endpoint` where that is set, as MinIO and Ceph do."""
+    return session.create_client(
+        "sts",
+        endpoint_url=settings.s3_endpoint or None,
+        region_name=region_of(settings, session),
+        config=client_config(settings),
+        **credentials,
+    )
+
+
+class _RoleProvider(CredentialProvider):  # type: ignore[misc]
+    """The credentials of `s3.role-arn`, renewed before they expire."""
+
+    METHOD = "iceberg-hms-role"
+
+    def __init__(self, settings: Settings, source: botocore.session.Session) -> None:
+        super().__init__()
+        self._settings = settings
+        self._source = source
+
+    def load(self) -> Any:
+        settings, source = self._settings, self._source
+
+        def create_client(_service: str, **credentials: Any) -> Any:
+            return make_sts_client(settings, source, **credentials)
+
+        fetcher = AssumeRoleCredentialFetcher(
+            create_client,
+            source.get_credentials(),
+            settings.s3_role_arn,
+            extra_args={"RoleSessionName": settings.s3_role_session_name},
+        )
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)

@@ -1,0 +1,184 @@
+"""The driver for S3, and for whatever speaks its protocol."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Final
+
+from iceberg_hms.clock import Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, InvalidInput, MissingFile
+from iceberg_hms.format.file_bounds import Limit
+from iceberg_hms.format.locations import Location, parse
+from iceberg_hms.storage.driver import check_authority
+from iceberg_hms.storage.s3 import obstore_bucket
+from iceberg_hms.storage.s3.bucket_client import BucketClient
+from iceberg_hms.storage.s3.clients import S3Clients
+from iceberg_hms.storage.s3.failures import EXPIRED, INVALID_RANGE, NOT_IMPLEMENTED, S3Failure
+
+_BUCKET_ROOT: Final = "name an object in the bucket: s3://bucket/key"
+
+
+class S3Driver:
+    """Implements `storage.driver.Driver`. Reads `s3.*` of the settings. Safe to share between threads."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._clients: S3Clients | None = None
+        #: Buckets of stores without conditional writes.
+        self._unconditional: set[str] = set()
+
+    def read(self, location: str, limit: Limit) -> bytes:
+        with _Mapped(self, location):
+            bucket, key = self._object(location)
+            return bucket.get(key, partial(limit.check, location))
+
+    def read_range(self, location: str, start: int, end: int) -> bytes:
+        with _Mapped(self, location):
+            bucket, key = self._object(location)
+            return bucket.get_range(key, start, end)
+
+    def read_tail(self, location: str, count: int) -> tuple[int, bytes]:
+        with _Mapped(self, location):
+            bucket, key = self._object(location)
+            try:
+                return bucket.get_tail(key, count)
+            except S3Failure as failure:
+                if failure.code != INVALID_RANGE or bucket.head(key):
+                    raise
+                return 0, b""
+
+    def create(self, location: str, data: bytes) -> None:
+        with _Mapped(self, location):
+            bucket, key = self._object(location)
+            name = parse(location).authority
+            if name not in self._unconditional:
+                try:
+                    # The store checks what it received by its signed hash, and keeps all of it or nothing.
+                    bucket.put(key, data, is_new=True)
+                except S3Failure as failure:
+                    if failure.code not in NOT_IMPLEMENTED:
+                        raise
+                    self._unconditional.add(name)
+                else:
+                    return
+            # Every name that we write is new, so a look before is enough.
+            try:
+                bucket.head(key)
+            except S3Failure as failure:
+                if failure.status != HTTPStatus.NOT_FOUND:
+                    raise
+                bucket.put(key, data, is_new=False)
+            else:
+                raise FileAlreadyExists(location)
+
+    def length(self, location: str) -> int:
+        with _Mapped(self, location):
+            bucket, key = self._object(location)
+            try:
+                return bucket.head(key)
+            except S3Failure as failure:
+                if failure.status != HTTPStatus.NOT_FOUND:
+                    raise
+            # The answer to GET says whether the object is missing or the bucket.
+            return bucket.get_tail(key, 1)[0]
+
+    def delete(self, location: str) -> bool:
+        try:
+            self.length(location)
+        except MissingFile:
+            return False
+        with _Mapped(self, location):
+            parsed = parse(location)
+            self._current().botocore(parsed.authority).delete(_key(parsed))
+        return True
+
+    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+        keys: dict[str, dict[str, str]] = {}
+        for location in locations:
+            parsed = parse(location)
+            keys.setdefault(parsed.authority, {})[_key(parsed)] = location
+        failed: dict[str, IcebergHmsError] = {}
+        for bucket, named in keys.items():
+            with _Mapped(self, f"s3://{bucket}"):
+                kept = self._current().botocore(bucket).delete_all(list(named))
+            failed |= {named[key]: failure.as_error(named[key]) for key, failure in kept.items()}
+        return failed
+
+    def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
+        parsed, above = parse(folder), folder.rstrip("/")
+        prefix = f"{parsed.path.rstrip('/')}/"[1:]
+        with _Mapped(self, folder):
+            objects, following = self._current().botocore(parsed.authority).list_page(prefix, token)
+        return [
+            ListedFile(
+                f"{above}/{each['Key'][len(prefix) :]}", each["Size"], int(each["LastModified"].timestamp() * 1_000)
+            )
+            for each in objects
+            # Hadoop marks an empty folder by an object whose name ends so.
+            if not each["Key"].endswith("/")
+        ], following
+
+    def forget(self, clients: S3Clients | None) -> None:
+        """Make new clients, with credentials that are found anew, unless another thread did."""
+        with self._mutex:
+            if self._clients is clients:
+                self._clients = None
+
+    @property
+    def clients(self) -> S3Clients | None:
+        """Those in use."""
+        return self._clients
+
+    def _object(self, location: str) -> tuple[BucketClient, str]:
+        """The bucket of an object, by the client that can name it, and its key."""
+        parsed = parse(location)
+        key = _key(parsed)
+        clients = self._current()
+        if obstore_bucket.can_name(key):
+            return clients.obstore(parsed.authority), key
+        return clients.botocore(parsed.authority), key
+
+    def _current(self) -> S3Clients:
+        """The clients, with valid credentials."""
+        clients = self._clients
+        if clients is None:
+            with self._mutex:
+                clients = self._clients = self._clients or S3Clients(self._settings, self._clock)
+        clients.renew()
+        return clients
+
+
+def _key(location: Location) -> str:
+    check_authority(location)
+    if not location.authority or len(location.path) < 2:
+        raise InvalidInput(f"No object: s3://{location.authority}{location.path}", next_step=_BUCKET_ROOT)
+    return location.path[1:]
+
+
+class _Mapped:
+    """Maps S3Failure to ours, and lets the driver find new credentials when the store calls these expired."""
+
+    def __init__(self, driver: S3Driver, location: str) -> None:
+        self._driver = driver
+        self._location = location
+        self._clients = driver.clients
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, S3Failure):
+            return
+        if error.code in EXPIRED:
+            self._driver.forget(self._clients)
+        raise error.as_error(self._location) from None
