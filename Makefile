@@ -122,7 +122,7 @@ wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3
 lock: release-tools  ## choose the newest allowed version of every package anew, for CI and for the server's image
 	printf 'setuptools\nwheel\n' | $(LOCK) --upgrade --output-file conf/locks/build.txt -
 	$(LOCK) --upgrade --extra dev --output-file conf/locks/ci.txt setup.cfg
-	$(LOCK) --upgrade --extra server --extra oidc --extra zookeeper --output-file conf/locks/server.txt setup.cfg
+	$(LOCK) --upgrade --extra server --extra oidc --extra zookeeper --extra s3 --extra hdfs --output-file conf/locks/server.txt setup.cfg
 
 audit: release-tools  ## known vulnerabilities of the packages of the server's image, where their database is in reach
 	.venv/bin/pip-audit --strict --require-hashes --disable-pip -r conf/locks/server.txt
