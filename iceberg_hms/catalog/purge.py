@@ -8,8 +8,8 @@ deleted as often, which does no harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from iceberg_hms.coordinator.files.own_files import (
@@ -131,41 +131,43 @@ class Purge:
             return own.reason
         # Half of the time at most is for searches.
         pause = max(SEARCH_AGAIN_SECONDS, searched_at - began)
-        left = self._until(stopped)
-        for first in left:
-            if now() - searched_at >= pause:
-                own, searched_at = self._own_files(search_seconds), now()
-                if own.reason:
-                    return own.reason
-            deletion.delete(own, chain([first], islice(left, PUBLISHED_MAX - 1)))
+        for stage in self._stages(stopped):
+            left = takewhile(lambda _: not stopped(), stage)
+            while some := tuple(islice(left, PUBLISHED_MAX)):
+                if now() - searched_at >= pause:
+                    own, searched_at = self._own_files(search_seconds), now()
+                    if own.reason:
+                        return own.reason
+                deletion.delete(own, some)
+            if stopped():
+                break
         return ""
 
     def _own_files(self, search_seconds: float) -> OwnFiles:
         return find_own_files(self._ports, self._row, dropped=True, seconds=search_seconds)
 
-    def _until(self, stopped: Callable[[], bool]) -> Iterator[str]:
-        """The files to delete, in order, until it is stopped."""
-        for location in self._locations(stopped):
-            if stopped():
-                return
-            yield location
-
-    def _locations(self, stopped: Callable[[], bool]) -> Iterator[str]:
-        metadata = self._metadata
-        # As Java reads a boolean: anything but "true" is false.
-        with_data = is_true(GC_ENABLED, metadata.properties)
+    def _stages(self, stopped: Callable[[], bool]) -> Iterator[Iterable[str]]:
+        """The files to delete. No store deletes those of one stage in an order, so each stage has what leads to those
+        of the one before."""
+        fields = self._metadata.fields
         manifests: dict[str, None] = {}
+        yield self._data_files(manifests, stopped)
+        yield manifests
+        yield [snapshot.manifest_list for snapshot in self._metadata.snapshots if snapshot.manifest_list]
+        for key in ("statistics", "partition-statistics"):
+            yield _named(fields.get(key), "statistics-path")
+        yield _named(fields.get("metadata-log"), "metadata-file")
+        yield [self.metadata_location]
+
+    def _data_files(self, manifests: dict[str, None], stopped: Callable[[], bool]) -> Iterator[str]:
+        """The data files, if they are the table's to delete; adds their manifests to `manifests`."""
+        # As Java reads a boolean: anything but "true" is false.
+        with_data = is_true(GC_ENABLED, self._metadata.properties)
         for manifest in self._manifests(stopped):
             if manifest.manifest_path not in manifests:
                 manifests[manifest.manifest_path] = None
                 if with_data:
-                    yield from self._data_files(manifest)
-        yield from manifests
-        yield from (snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
-        for key in ("statistics", "partition-statistics"):
-            yield from _named(metadata.fields.get(key), "statistics-path")
-        yield from _named(metadata.fields.get("metadata-log"), "metadata-file")
-        yield self.metadata_location
+                    yield from self._listed(manifest)
 
     def _manifests(self, stopped: Callable[[], bool]) -> Iterator[ManifestFile]:
         for snapshot in self._metadata.snapshots:
@@ -178,7 +180,7 @@ class Purge:
             except IcebergHmsError as error:
                 logger.warning("files of snapshot %d cannot be found for deletion: %s", snapshot.snapshot_id, error)
 
-    def _data_files(self, manifest: ManifestFile) -> Iterator[str]:
+    def _listed(self, manifest: ManifestFile) -> Iterator[str]:
         try:
             for entry in self._reader.entries([manifest]):
                 yield entry.data_file.file_path

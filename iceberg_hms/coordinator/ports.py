@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
@@ -366,6 +366,17 @@ class ListedFile:
     modified_ms: int
 
 
+class Deleted(NamedTuple):
+    """What became of files that were to be deleted.
+
+    locations: of those that are gone; one that is neither here nor in `failed` was not there. S3 does not say which
+    were there, so it has all of them here. failed: why a file may still be there, by its location.
+    """
+
+    locations: Sequence[str]
+    failed: Mapping[str, IcebergHmsError]
+
+
 class Files(Protocol):
     """Whole files by location. Locations are byte for byte; file:/x, file:///x and /x are one file."""
 
@@ -398,9 +409,8 @@ class Files(Protocol):
         """Remove a file; False if there was none. Raises StorageError."""
         ...
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
-        """Remove files in as few requests as their store can. Returns why one may still be there, by its location; one
-        that was not there is no failure."""
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
+        """Remove files in as few requests as their store can. Raises nothing of ours."""
         ...
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:

@@ -6,22 +6,17 @@ byte; a driver parses them with `format.locations.parse`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.file_bounds import Limit
-from iceberg_hms.format.locations import Location
 
 #: A location and the content to write there.
 File = tuple[str, bytes]
 #: What S3 takes in one request.
 DELETED_TOGETHER: Final = 1_000
-#: A host with a port, or a bucket. More would reach the store's client as options: another user, his ticket, any key of
-#: its configuration.
-_AUTHORITY: Final = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?", re.ASCII)
 
 
 class Driver(Protocol):
@@ -55,9 +50,8 @@ class Driver(Protocol):
         """Remove a file, never a folder; False if there was none."""
         ...
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
-        """Remove at most DELETED_TOGETHER files, in few requests where the store can. Returns why one may still be
-        there, by its location; one that was not there is no failure."""
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
+        """Remove at most DELETED_TOGETHER files, in few requests where the store can."""
         ...
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
@@ -66,21 +60,20 @@ class Driver(Protocol):
         ...
 
 
-def delete_each(delete: Callable[[str], bool], locations: Sequence[str]) -> dict[str, IcebergHmsError]:
+def delete_each(delete: Callable[[str], bool], locations: Sequence[str]) -> Deleted:
     """`delete_all` for a store that deletes one file at a time."""
+    deleted: list[str] = []
     failed: dict[str, IcebergHmsError] = {}
     for location in locations:
         try:
-            delete(location)
+            if delete(location):
+                deleted.append(location)
         except IcebergHmsError as error:
             failed[location] = error
-    return failed
+    return Deleted(deleted, failed)
 
 
-def check_authority(location: Location) -> None:
-    """Raises InvalidInput unless the authority is just a host, a port or a bucket."""
-    if not _AUTHORITY.fullmatch(location.authority):
-        raise InvalidInput(
-            f"The authority of a {location.scheme} location must be a plain host and port, or a bucket",
-            next_step="configure users, tickets and endpoints where the server runs, not in a location",
-        )
+def together(parts: Sequence[Deleted]) -> Deleted:
+    """What became of all files."""
+    failed = {location: error for part in parts for location, error in part.failed.items()}
+    return Deleted([location for part in parts for location in part.locations], failed)

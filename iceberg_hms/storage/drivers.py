@@ -10,7 +10,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import StorageRefused
 from iceberg_hms.format.locations import Location
-from iceberg_hms.storage.driver import Driver, check_authority
+from iceberg_hms.storage.driver import Driver
 from iceberg_hms.storage.files import MakeDriver
 from iceberg_hms.storage.retries import Retries
 
@@ -46,8 +46,7 @@ def _gs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
     return PyArrowDriver(_gcs_filesystem), Retries(settings.metadata_refresh_max_retries, clock=clock)
 
 
-def _gcs_filesystem(location: Location) -> Any:
+def _gcs_filesystem(_location: Location) -> Any:
     from pyarrow.fs import GcsFileSystem
 
-    check_authority(location)
     return GcsFileSystem()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
-from iceberg_hms.format.locations import parse
-from iceberg_hms.storage.driver import Driver, File
+from iceberg_hms.format.locations import Location, parse
+from iceberg_hms.storage.driver import Driver, File, together
 from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.storage.local_store import LocalStore
 from iceberg_hms.storage.remote_files import RemoteFiles
@@ -20,6 +21,9 @@ from iceberg_hms.storage.retries import Retries
 Item = TypeVar("Item")
 
 _LOCAL: Final = "file"
+#: A host with a port, or a bucket. More would reach the store's client as options: another user, his ticket, any key of
+#: its configuration.
+_AUTHORITY: Final = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?", re.ASCII)
 #: Makes a driver and says how often it tries again; called once, when a location of its scheme is first used.
 MakeDriver = Callable[[], tuple[Driver, Retries]]
 
@@ -39,7 +43,7 @@ class Store(Protocol):
 
     def delete(self, location: str) -> bool: ...
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]: ...
+    def delete_all(self, locations: Sequence[str]) -> Deleted: ...
 
     def list_files(self, folder: str) -> Iterator[ListedFile]: ...
 
@@ -99,11 +103,16 @@ class RoutedFiles:
     def delete(self, location: str) -> bool:
         return self._store(location).delete(location)
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
-        failed: dict[str, IcebergHmsError] = {}
-        for store, some in self._by_store(locations, lambda location: location):
-            failed |= store.delete_all(some)
-        return failed
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
+        refused: dict[str, IcebergHmsError] = {}
+        for location in locations:
+            try:
+                self._store(location)
+            except IcebergHmsError as error:
+                refused[location] = error
+        valid = [each for each in locations if each not in refused]
+        deleted = [store.delete_all(some) for store, some in self._by_store(valid, lambda location: location)]
+        return together([Deleted((), refused), *deleted])
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         yield from self._store(folder).list_files(folder)
@@ -133,7 +142,10 @@ class RoutedFiles:
 
     def _store(self, location: str) -> Store:
         """The store of a location. Raises InvalidInput for an invalid one, and for an unknown scheme."""
-        scheme = parse(location).scheme
+        parsed = parse(location)
+        scheme = parsed.scheme
+        if not parsed.is_local:
+            _check_authority(parsed)
         found = self._stores.get(scheme)
         if found is not None:
             return found
@@ -144,3 +156,12 @@ class RoutedFiles:
         driver, retries = self._drivers[scheme]()
         made = RemoteFiles(driver, retries, gather=self._gather, io_threads=self._io_threads)
         return self._stores.setdefault(scheme, made)
+
+
+def _check_authority(location: Location) -> None:
+    """Raises InvalidInput unless the authority is just a host, a port or a bucket."""
+    if not _AUTHORITY.fullmatch(location.authority):
+        raise InvalidInput(
+            f"The authority of a {location.scheme} location must be a plain host and port, or a bucket",
+            next_step="configure users, tickets and endpoints where the server runs, not in a location",
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from pyarrow import OSFile
 
 from iceberg_hms import work
-from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import (
     CorruptFile,
     FileAlreadyExists,
@@ -86,7 +86,7 @@ class LocalStore:
         with _mapped(location):
             return local_files.delete(parse(location).path)
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         return delete_each(self.delete, locations)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow
 from pyarrow import fs
 
-from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, MissingFile, ResourceExhausted, StorageError
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location, parse
@@ -87,7 +87,7 @@ class PyArrowDriver:
             return False
         return True
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:

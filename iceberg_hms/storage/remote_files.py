@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from iceberg_hms import work
-from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, StorageError
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError
 from iceberg_hms.format.file_bounds import Limit
-from iceberg_hms.storage.driver import DELETED_TOGETHER, Driver, File
+from iceberg_hms.storage.driver import DELETED_TOGETHER, Driver, File, together
 from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.storage.ranged_file import TAIL_BYTES, RangedFile
 from iceberg_hms.storage.retries import Retries
@@ -73,15 +73,15 @@ class RemoteFiles:
     def delete(self, location: str) -> bool:
         return self._retries.call(partial(self._driver.delete, location))
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
-        failed: dict[str, IcebergHmsError] = {}
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
+        found: list[Deleted] = []
         for start in range(0, len(locations), DELETED_TOGETHER):
             batch = locations[start : start + DELETED_TOGETHER]
             try:
-                failed |= self._retries.call(partial(self._driver.delete_all, batch))
-            except StorageError as error:
-                failed |= dict.fromkeys(batch, error)
-        return failed
+                found.append(self._retries.call(partial(self._driver.delete_all, batch)))
+            except IcebergHmsError as error:
+                found.append(Deleted((), dict.fromkeys(batch, error)))
+        return together(found)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         token = None

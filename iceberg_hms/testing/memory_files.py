@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, MissingFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.errors import AlreadyExists, MissingFile
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.storage.driver import delete_each
@@ -70,7 +70,7 @@ class MemoryFiles:
         with self._mutex:
             return self._files.pop(key, None) is not None
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         return delete_each(self.delete, locations)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:

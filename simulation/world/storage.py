@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from iceberg_hms.coordinator.ports import ListedFile
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, MissingFile, StorageError
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -109,7 +109,7 @@ class SimulatedFiles:
             raise ValueError(f"delete {location}: an error that no port names")
         return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         return delete_each(self.delete, locations)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:

@@ -221,8 +221,9 @@ class Dropped:
         return {key: event[key] for key in ("ended", "deleted", "kept", "failed", "why")}
 
 
-def test_a_data_file_is_deleted_before_the_next_one_is_read(files):
+def test_a_batch_of_data_files_is_deleted_before_the_next_one_is_read(files, monkeypatch):
     """So memory does not grow with their number."""
+    monkeypatch.setattr(purge, "PUBLISHED_MAX", 1)
     read = []
 
     def watched(reader):
@@ -263,8 +264,9 @@ def test_files_go_in_an_order_in_which_the_rest_is_always_found(files):
 
 
 @pytest.mark.parametrize("after", range(10))
-def test_a_purge_that_was_stopped_anywhere_can_be_run_again_by_anyone(files, after):
+def test_a_purge_that_was_stopped_anywhere_can_be_run_again_by_anyone(files, after, monkeypatch):
     """Through the metadata file, which an operator registers."""
+    monkeypatch.setattr(purge, "PUBLISHED_MAX", 1)
     dropped = Dropped(files)
     assert not dropped.purge.run(lambda: len(dropped.deleted) >= after)
     assert (len(dropped.deleted), dropped.events[after:]) == (after, [])
@@ -281,7 +283,8 @@ def test_a_purge_that_was_stopped_anywhere_can_be_run_again_by_anyone(files, aft
     assert files.locations() == ()
 
 
-def test_a_purge_that_was_stopped_goes_on(files):
+def test_a_purge_that_was_stopped_goes_on(files, monkeypatch):
+    monkeypatch.setattr(purge, "PUBLISHED_MAX", 1)
     dropped = Dropped(files)
     assert not dropped.purge.run(lambda: len(dropped.deleted) >= 4)
     assert dropped.purge.run()
@@ -309,7 +312,7 @@ def test_a_table_that_comes_into_the_folder_while_its_files_are_deleted_stops_th
         return False
 
     dropped.purge.run(stop)
-    assert len(dropped.deleted) == 4, "the batch that is under way"
+    assert len(dropped.deleted) == 3, "the next batch"
     assert dropped.purged["why"].startswith("db.new has the folder")
 
 

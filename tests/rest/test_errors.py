@@ -44,6 +44,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.LockUnavailable("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.LockLost("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.StorageRefused("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.ResourceExhausted("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.FileBeyondLimit("file:/x", "large"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),

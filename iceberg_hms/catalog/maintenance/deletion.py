@@ -126,7 +126,7 @@ class Deletion:
     def _delete(self, files: Sequence[FoundFile], result: DeletedFiles) -> None:
         parts = [[each.location for each in files[first::_THREADS]] for first in range(min(_THREADS, len(files)))]
         outcomes = self._ports.runtime.gather([partial(self._ports.files.delete_all, part) for part in parts])
-        failed = {location: str(error) for outcome in outcomes for location, error in outcome.items()}
+        failed = {location: str(error) for outcome in outcomes for location, error in outcome.failed.items()}
         result.failed.update(failed)
         deleted = [each for each in files if each.location not in failed]
         result.deleted.extend(deleted)

@@ -18,7 +18,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from iceberg_hms.coordinator.files.cleanup import delete_files, expired_metadata_files
@@ -193,12 +193,12 @@ class OwnDeletion:
         self._reason = ""
 
     def delete(self, own: OwnFiles, locations: Iterable[str]) -> None:
-        """Delete those of the locations that are the table's own, each before the next one is asked for."""
+        """Delete those of the locations that are the table's own, `PUBLISHED_MAX` at a time."""
         waiting = self._owned(own, locations)
-        for first in waiting:
-            found = delete_files(self._ports.files, chain([first], islice(waiting, PUBLISHED_MAX - 1)))
+        while some := tuple(islice(waiting, PUBLISHED_MAX)):
+            found = delete_files(self._ports.files, some)
             self.deleted += len(found.locations)
-            self.failed += found.failed
+            self.failed += len(found.failed)
             publish_deleted(self._ports, self._row.name, self._why, found.locations)
 
     def log_kept(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, InvalidInput, MissingFile
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location, parse
-from iceberg_hms.storage.driver import check_authority
 from iceberg_hms.storage.s3 import obstore_bucket
 from iceberg_hms.storage.s3.bucket_client import BucketClient
 from iceberg_hms.storage.s3.clients import S3Clients
@@ -100,17 +99,22 @@ class S3Driver:
             self._current().botocore(parsed.authority).delete(_key(parsed))
         return True
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         keys: dict[str, dict[str, str]] = {}
+        failed: dict[str, IcebergHmsError] = {}
         for location in locations:
             parsed = parse(location)
-            keys.setdefault(parsed.authority, {})[_key(parsed)] = location
-        failed: dict[str, IcebergHmsError] = {}
+            try:
+                key = _key(parsed)
+            except InvalidInput as error:
+                failed[location] = error
+            else:
+                keys.setdefault(parsed.authority, {})[key] = location
         for bucket, named in keys.items():
             with _Mapped(self, f"s3://{bucket}"):
                 kept = self._current().botocore(bucket).delete_all(list(named))
             failed |= {named[key]: failure.as_error(named[key]) for key, failure in kept.items()}
-        return failed
+        return Deleted([each for each in locations if each not in failed], failed)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         parsed, above = parse(folder), folder.rstrip("/")
@@ -157,7 +161,6 @@ class S3Driver:
 
 
 def _key(location: Location) -> str:
-    check_authority(location)
     if not location.authority or len(location.path) < 2:
         raise InvalidInput(f"No object: s3://{location.authority}{location.path}", next_step=_BUCKET_ROOT)
     return location.path[1:]

@@ -78,9 +78,15 @@ def a_deleted_name_can_be_written_again(files: Files, root: str) -> None:
 def many_files_are_deleted_whether_or_not_they_are_there(files: Files, root: str) -> None:
     there = [f"{root}/many/{number}" for number in range(3)]
     files.write_all([(location, b"x") for location in [*there, f"{root}/many/kept"]])
-    expect_equal(dict(files.delete_all([there[0], f"{root}/many/none", *there[1:]])), {}, "failures")
+    deleted = files.delete_all([there[0], f"{root}/many/none", *there[1:]])
+    expect(set(there) <= set(deleted.locations), "a deleted file is not reported")
+    expect_equal(dict(deleted.failed), {}, "failures")
     expect_equal([each.location for each in files.list_files(f"{root}/many")], [f"{root}/many/kept"], "what is left")
-    expect_equal(dict(files.delete_all([])), {}, "nothing to delete")
+    expect_equal(tuple(files.delete_all([]).locations), (), "nothing to delete")
+    refused = files.delete_all([f"{root}/many/kept", "many/kept"])
+    expect_equal(
+        (list(refused.locations), list(refused.failed)), ([f"{root}/many/kept"], ["many/kept"]), "a relative one"
+    )
 
 
 def the_end_of_a_file_can_be_read_alone(files: Any, root: str) -> None:
