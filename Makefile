@@ -20,10 +20,12 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --gen
 # Much of what tests on real servers do is waiting, so three processes share two cores. A file's tests stay together, in
 # the order of conftest.py: each process starts the servers that its files ask for.
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+# The store of the tests on S3. MinIO publishes its source alone, as a Go module.
+MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines minio demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +46,13 @@ test-all: setup java engines lint types layers simulate mutants  ## the slow tes
 # Other releases of the metastore come through Maven.
 engines:
 	@command -v mvn > /dev/null || { echo "error: Maven is needed. next: install it (Debian: apt install maven postgresql)" >&2; exit 1; }
+
+minio: build/stores/minio  ## build MinIO, for tests on S3: some minutes the first time, and nothing once it is there
+	@:
+
+build/stores/minio:
+	@command -v go > /dev/null || { echo "error: Go is needed. next: install it (Debian: apt install golang), or leave it: the tests take moto's server then" >&2; exit 1; }
+	GOBIN="$(CURDIR)/build/stores" go install $(MINIO)
 
 lint: setup  ## ruff: rules and format
 	$(PY) -m ruff check

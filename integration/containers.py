@@ -8,6 +8,7 @@ them when this process dies, listens as the engine decides.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,11 +24,16 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.session import ZooKeeperSession
+from integration.faults import until
+from integration.stores.minio import ObjectStore, answers
 
 METASTORE_IMAGE = "apache/hive:4.0.0"
 METASTORE_PORT = 9083
 ZOOKEEPER_IMAGE = "zookeeper:3.9"
 ZOOKEEPER_PORT = 2181
+#: The last image that MinIO published.
+MINIO_IMAGE = "minio/minio:RELEASE.2025-09-07T16-13-09Z"
+MINIO_PORT = 9000
 LOOPBACK = "127.0.0.1"
 #: From a container's start until its server answers.
 START_SECONDS = 180
@@ -106,6 +112,20 @@ def zookeeper() -> Iterator[ZooKeeper]:
         session.connected()
         session.close()
         yield ZooKeeper(hosts)
+
+
+@contextmanager
+def minio() -> Iterator[ObjectStore]:
+    """One MinIO."""
+    key, secret = "tests", secrets.token_urlsafe(24)
+    container = _container(MINIO_IMAGE, MINIO_PORT)
+    container.with_env("MINIO_ROOT_USER", key)
+    container.with_env("MINIO_ROOT_PASSWORD", secret)
+    container.with_command("server /data --quiet")
+    with container:
+        store = ObjectStore("MinIO", f"http://{LOOPBACK}:{container.get_exposed_port(MINIO_PORT)}", key, secret)
+        until(lambda: answers(store), "MinIO answers")
+        yield store
 
 
 def _container(image: str, port: int) -> Any:

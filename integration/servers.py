@@ -8,6 +8,7 @@ local processes in any case.
 from __future__ import annotations
 
 import re
+import secrets
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from integration import containers, maven_packages
 from integration.faults import quick_lease as quick_lease
 from integration.faults import timing as timing
 from integration.spark_fixtures import spark as spark
+from integration.stores.minio import ObjectStore, is_built, local_object_store
 
 STOCK = {"hive.metastore.disallow.incompatible.col.type.changes": "true"}
 
@@ -41,6 +43,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):
         with tempfile.TemporaryDirectory() as folder:
             maven_packages.fetch(Path(folder))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if has_minio(config):
+        return "object store: MinIO"
+    return "object store: moto, which proves less; tests marked `minio` are left out. `make minio` builds MinIO"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not has_minio(config):
+        left_out = [item for item in items if item.get_closest_marker("minio")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def has_minio(config: pytest.Config) -> bool:
+    """Whether `object_store` is MinIO, not moto."""
+    return in_containers(config) or is_built()
 
 
 def in_containers(config: pytest.Config) -> bool:
@@ -67,6 +87,23 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Con
     folder = tmp_path_factory.mktemp("zoo keeper")
     with containers.zookeeper() if in_containers(pytestconfig) else LocalZooKeeper(folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[ObjectStore]:
+    """An empty S3 endpoint: see `integration.stores.minio`."""
+    folder = tmp_path_factory.mktemp("object store")
+    with containers.minio() if in_containers(pytestconfig) else local_object_store(folder) as store:
+        yield store
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore) -> Iterator[str]:
+    """The name of a new, empty bucket for this test alone, which goes with it."""
+    name = f"test-{secrets.token_hex(6)}"
+    object_store.make_bucket(name)
+    yield name
+    object_store.delete_bucket(name)
 
 
 def _metastore(folder: Path, config: pytest.Config, conf: Mapping[str, str] | None = None) -> Any:
