@@ -18,11 +18,13 @@ BENCHMARKS = {
     "filtered-changes": ("filtered_changes", "filtered_changes", "deletes and overwrites of 100,000 files by a filter"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
     "spark-insert": ("spark_inserts", "main", "a short INSERT in Spark's session catalog beside Java's HiveCatalog"),
+    "object-store": ("object_store", "main", "commits to tables in a bucket, near and far"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
 #: Processes that benchmarks start.
 PROCESSES = {
+    "distance": ("distance", "run_distance"),
     "filtered-change": ("filtered_changes", "run_filtered_change"),
     "session-inserts": ("spark_inserts", "session_inserts"),
     "worker": ("writers", "run_worker"),

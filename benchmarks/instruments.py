@@ -164,23 +164,27 @@ def serving(
     compressed: bool = False,
     access: Sequence[str] = ("--no-auth",),
     program: Sequence[str] = (str(Path(sys.executable).parent / "iceberg-hms"),),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Serving]:
     """Run a server at its defaults. It ends with the block, and with this process, however that ends.
 
     log: the file for its log.
     write_seconds: None runs the command as users do; a number runs the watched server and delays each file write by it.
     compressed: the server compresses its answers on loopback too, as it does for clients on other machines.
-    access: the options that say who may call it. program: what starts it, as the command does.
+    access: the options that say who may call it. program: what starts it, as the command does. environment: variables
+    besides this process's own.
     """
     command = [*program, "serve", "--port", "0", *access]
     command.append("--exit-with-stdin")
     if write_seconds is not None:
         command = [sys.executable, "-m", "benchmarks", "watched-server", "--write-seconds", str(write_seconds)]
     command += ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse]
-    environment = {**os.environ, **({"ICEBERG_HMS_REST_COMPRESS_LOOPBACK": "true"} if compressed else {})}
+    variables = {**os.environ, **(environment or {})}
+    if compressed:
+        variables["ICEBERG_HMS_REST_COMPRESS_LOOPBACK"] = "true"
     with log.open("ab") as stderr:
         process = subprocess.Popen(  # noqa: S603 - our own program
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, env=variables
         )
     try:
         yield Serving(process, watched=write_seconds is not None)

@@ -285,7 +285,7 @@ class Settings(SettingsGroup):
         "Memory for the filters that tell whether a table already has a data file, in bytes, 8 for each file; "
         "0: no cache.",
     )
-    io_threads: int = number("io.threads", 16, 1, 1_024, "Files to read or write at the same time.")
+    io_threads: int = number("io.threads", 64, 1, 1_024, "Files to read or write at the same time.")
     storage_fsync: bool = flag(
         "storage.fsync",
         "Flush local files and their folders to disk before a commit names them, so that the commit survives "
@@ -317,10 +317,10 @@ class Settings(SettingsGroup):
     )
     s3_request_timeout: int = number(
         "s3.request-timeout",
-        30,
+        20,
         1,
         3_600,
-        "How long one request to S3 may take, in seconds. No retry begins later than so long after the first request.",
+        "How long one request to S3 may take, in seconds. No retry begins later than twice as long after the first one.",
     )
     s3_retry_num_retries: int = number("s3.retry.num-retries", 5, 0, 100, "How often to retry a request to S3.")
     # Java: 2,000 and 20,000. A table's lock is held meanwhile, and waits have jitter.

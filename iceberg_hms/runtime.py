@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.ports import Result, ThreadEvent
 from iceberg_hms.thread_pool import ThreadPool
 
 #: How many functions run in parallel for all callers of `gather` together; each caller runs one more itself.
-GATHER_THREADS: Final = 32
+GATHER_THREADS: Final = 64
 
 
 class ThreadRuntime:

@@ -96,6 +96,7 @@ class ChangeIdentity:
     sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
     location: of the table, if the change sets it; known before the change is staged. paths: other folders that it names
     in properties, likewise.
+    lists: the manifest lists of its snapshots, if the client wrote them; staging reads them.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -107,6 +108,7 @@ class ChangeIdentity:
     sender: str = ""
     location: str | None = None
     paths: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,11 @@ class Manifests(Protocol):
     port raises the same, and does not say it again.
     One instance serves one group of changes of one table: `flush` writes the lists that it staged.
     """
+
+    def fetch(self, lists: Sequence[str]) -> None:
+        """Read the lists at these locations side by side, so that `list` and `added` need not read them one after the
+        other. Does nothing where that takes longer, and raises nothing of ours: they read what is not fetched."""
+        ...
 
     def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of a snapshot, in the list's order; cached by location. Lists that are staged and not yet

@@ -34,7 +34,8 @@ def _s3(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
     retries = Retries(
         settings.s3_retry_num_retries,
         wait_seconds=(settings.s3_retry_min_wait_ms / 1_000, settings.s3_retry_max_wait_ms / 1_000),
-        total_seconds=settings.s3_request_timeout,
+        # One that was answered late gets a second chance.
+        total_seconds=2 * settings.s3_request_timeout,
         clock=clock,
     )
     return S3Driver(settings, clock), retries

@@ -169,9 +169,32 @@ class TableManifests:
     def __init__(self, store: ManifestStore) -> None:
         self._store = store
         self._staged: dict[str, _StagedList] = {}
+        self._fetched: dict[str, ReadFile] = {}
         # The number of lists that this instance has named, and its UUID, make names unique.
         self._named = 0
         self._uuid = store.runtime.uuid()
+
+    def fetch(self, lists: Sequence[str]) -> None:
+        far = [each for each in lists if not parse(each).is_local and self._known(each) is None]
+        if len(far) < 2:
+            return
+        width, left = self._store.io_threads, _BATCH_BYTES
+        for start in range(0, len(far), width):
+            if left <= 0:
+                return
+            batch = far[start : start + width]
+            found = self._store.runtime.gather([partial(self._fetch, each) for each in batch])
+            for location, read in zip(batch, found, strict=True):
+                if read is not None:
+                    self._fetched[location] = read
+                    left -= len(read.data)
+
+    def _fetch(self, location: str) -> ReadFile | None:
+        try:
+            return self._store.read(location)
+        except IcebergHmsError:
+            # The commit that needs it reads it again, and says what is wrong with it.
+            return None
 
     def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         location = snapshot.manifest_list
@@ -179,7 +202,7 @@ class TableManifests:
             return self._inline(snapshot)
         known = self._known(location)
         if known is None:
-            read = self._store.read(location)
+            read = self._read_list(location)
             known = decode_list(read.data, location, self._store.bounds)
             self._store.lists.put(location, known)
         return _files(known)
@@ -191,9 +214,12 @@ class TableManifests:
         known = self._known(location)
         if known is not None:
             return leading_added_manifests(_files(known), snapshot.snapshot_id, count)
-        read = self._store.read(location)
+        read = self._read_list(location)
         files = read_list(read.data, location, self._store.bounds)
         return leading_added_manifests(files, snapshot.snapshot_id, count)
+
+    def _read_list(self, location: str) -> ReadFile:
+        return self._fetched.get(location) or self._store.read(location)
 
     def _known(self, location: str) -> CachedList | None:
         if location in self._staged:

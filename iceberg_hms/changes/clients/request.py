@@ -89,6 +89,7 @@ def from_request(
         sender=_sender(client, snapshots),
         location=_location(by_action),
         paths=_paths(by_action),
+        lists=tuple([each["manifest-list"] for each in snapshots if each.get("manifest-list")]),
     )
     too_large = _too_large(len(parsed_requirements) + len(parsed_updates), max_updates, by_action)
     commit = ClientCommit(identity, parsed_requirements, parsed_updates, too_large=too_large)

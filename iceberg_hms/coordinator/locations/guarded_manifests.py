@@ -37,6 +37,12 @@ class GuardedManifests:
         self.flush = manifests.flush
         self.discard = manifests.discard
 
+    def fetch(self, lists: Sequence[str]) -> None:
+        """As the port says, but it raises LocationNotAllowed too."""
+        for location in lists:
+            self._guard.check_read(location, "manifest-list")
+        self._manifests.fetch(lists)
+
     def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """As the port says."""
         self._check_snapshot(snapshot)

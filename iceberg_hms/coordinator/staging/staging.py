@@ -7,6 +7,7 @@ next one is staged on the metadata before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added, has_files_sorted_as
@@ -17,6 +18,8 @@ from iceberg_hms.coordinator.outcome.already_committed import committed_as
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.staging.invariants import check_clock, check_transition
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.locations import parse
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -76,10 +79,12 @@ class Staging:
         self._guard: LocationGuard | None = None
         self._check_move = check_move
         self._measure = measure
+        self._commits = commits
         self._remaining = iter(commits)
 
     def begin(self) -> bool:
         """Stage commits until one is carried, so that there will be something to swap. False: none is."""
+        self._fetch_lists()
         for commit in self._remaining:
             self._add(commit)
             if self.carried:
@@ -91,6 +96,22 @@ class Staging:
         for commit in self._remaining:
             self._add(commit)
         return self
+
+    def _fetch_lists(self) -> None:
+        """Read what the clients wrote for all commits at once: from a remote store each takes a trip of its own."""
+        allowed: list[str] = []
+        for commit in self._commits:
+            for location in commit.change.identity.lists:
+                if parse(location).is_local:
+                    continue
+                guard = self._guard_of(commit)
+                # What the commit may not read is not read for it. Its own staging raises why.
+                with suppress(IcebergHmsError):
+                    if guard is not None:
+                        guard.check_read(location, "manifest-list")
+                    allowed.append(location)
+        if allowed:
+            self.manifests.fetch(allowed)
 
     def _add(self, commit: PendingCommit) -> None:
         """Stage a commit; one that fails is set aside with its own error."""
@@ -167,6 +188,7 @@ class RecordedWrites:
         self._manifests = manifests
         self.written: list[str] = []
         self.lists: list[str] = []
+        self.fetch = manifests.fetch
         self.list = manifests.list
         self.added = manifests.added
         self.entries = manifests.entries
