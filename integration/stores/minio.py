@@ -57,6 +57,17 @@ class ObjectStore:
     region: str = REGION
     pid: int | None = None
 
+    def settings(self, *, endpoint: str = "", **others: Any) -> dict[str, Any]:
+        """Keywords for `iceberg_hms.connect` and `Settings.load`. endpoint: of a proxy before the store. others: more
+        keywords, which go before these."""
+        return {
+            "s3_endpoint": endpoint or self.endpoint,
+            "s3_region": self.region,
+            "s3_access_key_id": self.access_key,
+            "s3_secret_access_key": self.secret_key,
+            **others,
+        }
+
     def client(self, service: str = "s3", *, endpoint: str = "") -> Any:
         """A botocore client that looks at the store from outside; the caller closes it. service: "s3" or "sts".
         endpoint: of a proxy before the store."""
