@@ -22,6 +22,7 @@ class Few:
     num_retries: int = setting.number("commit.retry.num-retries", 4, 0, 9, "Replays.")
     list_all: bool = setting.flag("list-all-tables", "All.")
     user: str = setting.found_text("user", lambda: "ada", "Who.")
+    password: str = setting.secret("password", "Hush.")
 
 
 FEW = setting.described(Few)
@@ -46,12 +47,12 @@ def test_a_field_describes_its_setting() -> None:
         Setting("clients", "clients", int, 2, "Connections.", 1, 1_024),
     )
     assert [one.attribute for one in FEW] == [field.name for field in dataclasses.fields(Few)]
-    assert (Few().user, FEW[-1].default) == ("ada", ""), "what is found out here is nobody else's default"
+    assert (Few().user, FEW[-2].default) == ("ada", ""), "what is found out here is nobody else's default"
 
 
 def test_the_variable_of_a_key_has_capitals_and_underscores_alone() -> None:
     assert setting.variable("commit.retry.num-retries") == "ICEBERG_HMS_COMMIT_RETRY_NUM_RETRIES"
-    assert [one.variable for one in FEW[-2:]] == ["ICEBERG_HMS_LIST_ALL_TABLES", "ICEBERG_HMS_USER"]
+    assert [one.variable for one in FEW[-3:-1]] == ["ICEBERG_HMS_LIST_ALL_TABLES", "ICEBERG_HMS_USER"]
 
 
 def test_settings_without_a_value_are_left_out() -> None:
@@ -174,3 +175,21 @@ def test_a_metastore_is_named_by_scheme_host_and_port(uri: str) -> None:
 def test_other_metastore_uris_are_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="thrift://host:port"):
         setting.check_metastore(uri)
+
+
+@pytest.mark.parametrize("value", [["hush"], b"hush", {"hush": 1}])
+def test_no_error_quotes_a_secret(value: object, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="`password` is a secret, which is not text") as caught:
+        gathered({"password": value})
+    assert "hush" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        gathered(file=toml(tmp_path, 'password = ["hush"]'))
+    assert "hush" not in str(caught.value)
+    with pytest.raises(ConfigError, match="is a secret, which is not of type str") as caught:
+        setting.check(FEW[-1], value, "`it`")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_secret_is_not_printed_with_its_group() -> None:
+    assert FEW[-1].is_secret
+    assert "hush" not in repr(Few(password="hush"))

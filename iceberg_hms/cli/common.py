@@ -20,6 +20,7 @@ from iceberg_hms.cli.logs import LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
 from iceberg_hms.rest.settings import RestSettings, load
+from iceberg_hms.setting import described
 
 if TYPE_CHECKING:
     from iceberg_hms.assembly import Capabilities
@@ -141,10 +142,21 @@ def load_all_settings(
         key, sign, value = text.partition("=")
         if not sign:
             raise ConfigError(f"--set {text!r} has no '='", next_step="write --set key=value")
+        _refuse_secret(key.strip())
         if key.strip() in keywords:
             raise ConfigError(f"`{key.strip()}` is given twice", next_step="keep one of the two")
         keywords[key.strip()] = value
     return load(keywords, file=config)
+
+
+def _refuse_secret(name: str) -> None:
+    """Raises ConfigError if a setting of this name is a secret."""
+    for setting in (*described(Settings), *described(RestSettings)):
+        if setting.is_secret and name in (setting.key, setting.attribute):
+            raise ConfigError(
+                f"--set must not have `{setting.key}`: all users of this machine can read its command lines",
+                next_step=f"set {setting.variable}, or write it to the TOML file; then change the secret",
+            )
 
 
 @contextmanager

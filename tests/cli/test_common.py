@@ -109,3 +109,11 @@ def test_only_a_keyboard_interrupt_is_one() -> None:
     unknown = CommitStateUnknown("perhaps")
     unknown.__cause__ = KeyboardInterrupt()
     assert not common.interrupted(unknown), "the user must hear of it"
+
+
+@pytest.mark.parametrize("name", ["s3.secret-access-key", "s3_secret_access_key", " s3.session-token "])
+def test_a_secret_is_refused_on_the_command_line_which_all_users_can_read(name: str) -> None:
+    with pytest.raises(ConfigError, match="can read its command lines") as caught:
+        common.load_settings(None, [f"{name}=hush"])
+    assert "hush" not in str(caught.value)
+    assert "ICEBERG_HMS_S3_SE" in caught.value.next_step
