@@ -65,19 +65,22 @@ class Retries:
         return self._retrying(started)(again)
 
     def _retrying(self, started: float) -> Retrying:
-        def is_done(state: RetryCallState) -> bool:
-            is_late = self._clock.monotonic() - started >= self._total_seconds
-            return is_late or state.attempt_number > self._count
-
-        def wait(seconds: float) -> None:
-            stop_if_caller_left()
+        def wait(state: RetryCallState) -> float:
             # Jitter: those who overload a store together must not come back together.
-            self._clock.sleep(seconds * (0.5 + self._clock.jitter()))
+            return self._wait(state) * (0.5 + self._clock.jitter())
+
+        def is_done(state: RetryCallState) -> bool:
+            begins = self._clock.monotonic() - started + state.upcoming_sleep
+            return begins >= self._total_seconds or state.attempt_number > self._count
+
+        def sleep(seconds: float) -> None:
+            stop_if_caller_left()
+            self._clock.sleep(seconds)
 
         return Retrying(
             retry=_TRANSIENT,
             stop=is_done,
-            wait=self._wait,
-            sleep=wait,
+            wait=wait,
+            sleep=sleep,
             reraise=True,
         )
