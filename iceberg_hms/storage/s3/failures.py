@@ -32,13 +32,20 @@ _TRANSIENT: Final = frozenset(
     }
 )
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
-_NO_SUCH_KEY: Final = frozenset({"NoSuchKey", "404", "NotFound"})
+#: Not the status 404 alone, with which something else than a store answers, too.
+_NO_SUCH_KEY: Final = "NoSuchKey"
 _TAKEN: Final = frozenset({"PreconditionFailed", "412"})
 
+_ALLOW: Final = (
+    "allow these credentials s3:GetObject, s3:PutObject and s3:DeleteObject below the table's folder, and "
+    "s3:ListBucket on the bucket"
+)
 _NEXT_STEPS: Final = {
     "NoSuchBucket": "make the bucket, or correct the location, `s3.endpoint` or `s3.region`",
-    "AccessDenied": "allow these credentials s3:GetObject, s3:PutObject and s3:DeleteObject below the table's folder, "
-    "and s3:ListBucket on the bucket",
+    "AccessDenied": _ALLOW,
+    # The answer to HEAD has no code.
+    "403": _ALLOW,
+    "404": "see whether an S3 service answers at `s3.endpoint`",
     "InvalidAccessKeyId": "correct `s3.access-key-id`, or the credentials that the AWS tools find",
     "SignatureDoesNotMatch": "correct `s3.secret-access-key`, or the credentials that the AWS tools find",
     "PermanentRedirect": "set `s3.region` to the region of the bucket",
@@ -62,7 +69,7 @@ class S3Failure(Exception):
         text = (
             f"{location}: the store answered {self.code}: {self.message}" if self.status else self._unanswered(location)
         )
-        if self.code in _NO_SUCH_KEY:
+        if self.code == _NO_SUCH_KEY:
             return MissingFile(location)
         if self.code in _TAKEN:
             return FileAlreadyExists(location)
