@@ -25,6 +25,8 @@ from iceberg_hms.storage.s3.failures import INVALID_RANGE, S3Failure
 
 #: Keys that obstore sends as they are: segments with something else in them than dots alone, and no control characters.
 _NAMEABLE: Final = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[^/\x00-\x1f\x7f]+(?:/[^/\x00-\x1f\x7f]+)*")
+#: What `_failure` looks for in an error, whose text has the key in it.
+_MISLEADING: Final = re.compile(r"status code|<|CONTENT_RANGE|redirect without|non-partial")
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9.]+)</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,500})</Message>")
@@ -55,9 +57,9 @@ os.register_at_fork(after_in_child=_Process.forked)
 
 
 def can_name(key: str) -> bool:
-    """Whether obstore works in this process, and sends a key as it is: it refuses `a//b` and `..`, and takes a slash
-    from the end."""
-    return not _Process.lost_threads and _NAMEABLE.fullmatch(key) is not None
+    """Whether obstore works in this process, and sends a key as it is (it refuses `a//b` and `..`, and takes a slash
+    from the end), and whether its errors say what the store answered and not what the key says."""
+    return not _Process.lost_threads and _NAMEABLE.fullmatch(key) is not None and not _MISLEADING.search(key)
 
 
 class ObstoreBucket:
@@ -149,6 +151,9 @@ def _failure(text: str) -> S3Failure:
         return S3Failure(int(status[1]), found, message[1] if message else "no reason")
     if "redirect without LOCATION" in text:
         return S3Failure(301, "PermanentRedirect", "the bucket is in another region")
+    if "non-partial" in text:
+        # As some stores do with an empty object.
+        return S3Failure(416, INVALID_RANGE, "it answers whole objects instead of ranges")
     if "CONTENT_RANGE" in text:
         # What it makes of `bytes 0--1/0`, with which MinIO describes the end of an empty object.
         return S3Failure(416, INVALID_RANGE, "the object is empty")
