@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
@@ -21,16 +24,27 @@ from iceberg_hms.storage.s3.clients import S3Clients
 from iceberg_hms.storage.s3.failures import EXPIRED, INVALID_RANGE, NOT_IMPLEMENTED, S3Failure
 
 _BUCKET_ROOT: Final = "name an object in the bucket: s3://bucket/key"
+#: What UTF-8 has no bytes for.
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+@dataclass(slots=True)
+class _InUse:
+    """The clients of one process."""
+
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+    clients: S3Clients | None = None
 
 
 class S3Driver:
-    """Implements `storage.driver.Driver`. Reads `s3.*` of the settings. Safe to share between threads."""
+    """Implements `storage.driver.Driver`. Reads `s3.*` of the settings. Safe to share between threads, and with forked
+    children."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._mutex = threading.Lock()
-        self._clients: S3Clients | None = None
+        #: By process id: a child that used its parent's connections would take the answers to the parent's requests.
+        self._of_process: dict[int, _InUse] = {}
         #: Buckets of stores without conditional writes.
         self._unconditional: set[str] = set()
 
@@ -50,7 +64,7 @@ class S3Driver:
             try:
                 return bucket.get_tail(key, count)
             except S3Failure as failure:
-                if failure.code != INVALID_RANGE or bucket.head(key):
+                if failure.code != INVALID_RANGE or self.length(location):
                     raise
                 return 0, b""
 
@@ -118,6 +132,7 @@ class S3Driver:
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         parsed, above = parse(folder), folder.rstrip("/")
+        _check_bucket(parsed)
         prefix = f"{parsed.path.rstrip('/')}/"[1:]
         with _Mapped(self, folder):
             objects, following = self._current().botocore(parsed.authority).list_page(prefix, token)
@@ -131,15 +146,23 @@ class S3Driver:
         ], following
 
     def forget(self, clients: S3Clients | None) -> None:
-        """Make new clients, with credentials that are found anew, unless another thread did."""
-        with self._mutex:
-            if self._clients is clients:
-                self._clients = None
+        """Make new clients, with credentials that are found anew, unless another thread did. clients: those in
+        use before the request; None if there were none."""
+        in_use = self._in_use
+        with in_use.mutex:
+            if clients is None or in_use.clients is clients:
+                in_use.clients = None
 
     @property
     def clients(self) -> S3Clients | None:
         """Those in use."""
-        return self._clients
+        return self._in_use.clients
+
+    @property
+    def _in_use(self) -> _InUse:
+        process = os.getpid()
+        found = self._of_process.get(process)
+        return found if found is not None else self._of_process.setdefault(process, _InUse())
 
     def _object(self, location: str) -> tuple[BucketClient, str]:
         """The bucket of an object, by the client that can name it, and its key."""
@@ -152,18 +175,26 @@ class S3Driver:
 
     def _current(self) -> S3Clients:
         """The clients, with valid credentials."""
-        clients = self._clients
+        in_use = self._in_use
+        clients = in_use.clients
         if clients is None:
-            with self._mutex:
-                clients = self._clients = self._clients or S3Clients(self._settings, self._clock)
+            with in_use.mutex:
+                clients = in_use.clients = in_use.clients or S3Clients(self._settings, self._clock)
         clients.renew()
         return clients
 
 
+def _check_bucket(location: Location) -> None:
+    if not location.authority:
+        raise InvalidInput(f"No bucket: s3://{location.path}", next_step=_BUCKET_ROOT)
+
+
 def _key(location: Location) -> str:
-    if not location.authority or len(location.path) < 2:
-        raise InvalidInput(f"No object: s3://{location.authority}{location.path}", next_step=_BUCKET_ROOT)
-    return location.path[1:]
+    _check_bucket(location)
+    key = location.path[1:]
+    if not key or _SURROGATE.search(key):
+        raise InvalidInput(f"No object: {f's3://{location.authority}/{key}'!a}", next_step=_BUCKET_ROOT)
+    return key
 
 
 class _Mapped:
