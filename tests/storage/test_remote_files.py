@@ -1,0 +1,168 @@
+"""Files of remote stores in memory: retries, reads in ranges, and what several stores do together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.errors import FileAlreadyExists, MissingFile, StorageError, StorageRefused
+from iceberg_hms.format.file_bounds import Limit
+from iceberg_hms.storage.driver import delete_each
+from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.ranged_file import TAIL_BYTES
+from iceberg_hms.storage.retries import Retries
+from tests.storage.buckets import Waits
+
+Call = tuple[Any, ...]
+
+
+class MemoryDriver:
+    """Implements `driver.Driver`. calls: what was asked. failures: what the next calls raise before they do anything,
+    None for those that succeed."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.calls: list[Call] = []
+        self.failures: list[Exception | None] = []
+
+    def _called(self, *call: Any) -> None:
+        self.calls.append(call)
+        error = self.failures.pop(0) if self.failures else None
+        if error is not None:
+            raise error
+
+    def _found(self, location: str) -> bytes:
+        if location not in self.files:
+            raise MissingFile(location)
+        return self.files[location]
+
+    def read(self, location: str, limit: Limit) -> bytes:
+        self._called("read", location)
+        return self._found(location)
+
+    def read_range(self, location: str, start: int, end: int) -> bytes:
+        self._called("read_range", start, end)
+        return self._found(location)[start:end]
+
+    def read_tail(self, location: str, count: int) -> tuple[int, bytes]:
+        self._called("read_tail", count)
+        data = self._found(location)
+        return len(data), data[-count:]
+
+    def create(self, location: str, data: bytes) -> None:
+        self._called("create", location)
+        if location in self.files:
+            raise FileAlreadyExists(location)
+        self.files[location] = data
+
+    def length(self, location: str) -> int:
+        self._called("length", location)
+        return len(self._found(location))
+
+    def delete(self, location: str) -> bool:
+        self._called("delete", location)
+        return self.files.pop(location, None) is not None
+
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
+        self._called("delete_all", len(locations))
+        return delete_each(lambda location: self.files.pop(location, None) is not None, locations)
+
+    def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
+        self._called("list_page", token)
+        names = sorted(self.files)
+        at = token or 0
+        return [ListedFile(name, 0, 0) for name in names[at : at + 2]], at + 2 if at + 2 < len(names) else None
+
+
+def files_of(driver: MemoryDriver, retries: Retries | None = None, **others: MemoryDriver) -> RoutedFiles:
+    found = {"s3": driver, **others}
+    return RoutedFiles({scheme: (lambda each=each: (each, retries or Retries())) for scheme, each in found.items()})
+
+
+def unreliable(times: int) -> list[Exception | None]:
+    return [StorageError(f"failure {number}") for number in range(times)]
+
+
+@pytest.mark.parametrize(
+    ("total", "waits"), [(float("inf"), [0.1, 0.4, 1.6, 5.0, 5.0]), (7.0, [0.1, 0.4, 1.6]), (7.2, [0.1, 0.4, 1.6, 5.0])]
+)
+def test_no_attempt_begins_after_the_total_time(total: float, waits: list[float]) -> None:
+    driver, clock = MemoryDriver(), Waits()
+    driver.failures = unreliable(9)
+    with pytest.raises(StorageError, match=f"failure {len(waits)}"):
+        files_of(driver, Retries(5, total_seconds=total, clock=clock)).read("s3://b/x")
+    assert clock.slept == pytest.approx(waits)
+
+
+@pytest.mark.parametrize("call", ["read", "length", "delete", "open", "list_files", "delete_all", "write"])
+def test_each_call_is_tried_again_and_each_page_alone(call: str) -> None:
+    driver, clock = MemoryDriver(), Waits()
+    driver.files = {f"s3://b/{number}": b"x" for number in range(5)}
+    files = files_of(driver, Retries(2, clock=clock))
+    calls: dict[str, Callable[[], object]] = {
+        "list_files": lambda: list(files.list_files("s3://b/")),
+        "delete_all": lambda: files.delete_all(["s3://b/0"]),
+        "write": lambda: files.write("s3://b/new", b""),
+    }
+    driver.failures = [None, *unreliable(2)] if call == "list_files" else unreliable(2)
+    found = calls.get(call, lambda: getattr(files, call)("s3://b/0"))()
+    assert clock.slept == [0.1, 0.4]
+    if call == "list_files":
+        assert driver.calls == [("list_page", token) for token in (None, 2, 2, 2, 4)]
+        assert found == [ListedFile(name, 0, 0) for name in sorted(driver.files)]
+
+
+def test_a_footer_is_in_the_tail_and_other_reads_ask_for_windows() -> None:
+    driver = MemoryDriver()
+    data = bytes(range(256)) * 2_048
+    driver.files["s3://b/x"] = data
+    size, window = len(data), 64 * 1024
+    with files_of(driver).open("s3://b/x") as file:
+        assert file.size() == size
+        for start, count in [(size - 8, 8), (size - TAIL_BYTES, 100), (0, 4), (4, 100), (window - 1, 1), (window, 4)]:
+            file.seek(start)
+            assert file.read(count) == data[start : start + count]
+        file.seek(1_000)
+        assert file.read(100_000) + file.read(5) == data[1_000:101_005]
+        file.seek(size)
+        assert file.read(1) == b""
+    assert driver.calls == [
+        ("read_tail", TAIL_BYTES),
+        ("read_range", 0, window),
+        ("read_range", window, 2 * window),
+        ("read_range", 1_000, 101_000),
+        ("read_range", 101_000, 101_000 + window),
+    ]
+
+
+def test_files_of_two_stores_are_written_and_deleted_each_in_its_own() -> None:
+    s3, gs = MemoryDriver(), MemoryDriver()
+    files = files_of(s3, gs=gs)
+    files.write_all([("s3a://b/1", b"1"), ("gs://b/1", b"2"), ("s3://b/2", b"3")])
+    assert (s3.files, gs.files) == ({"s3a://b/1": b"1", "s3://b/2": b"3"}, {"gs://b/1": b"2"})
+    assert files.read("gs://b/1") == b"2"
+    deleted = files.delete_all(["s3a://b/1", "gs://b/1", "gs://b/none"])
+    assert (set(deleted.locations), deleted.failed) == ({"s3a://b/1", "gs://b/1"}, {})
+    assert (s3.files, gs.files) == ({"s3://b/2": b"3"}, {})
+
+
+def test_what_was_made_in_one_store_is_deleted_when_the_other_refuses() -> None:
+    s3, gs = MemoryDriver(), MemoryDriver()
+    gs.failures = [None, StorageRefused("full")]
+    with pytest.raises(StorageRefused, match="full"):
+        files_of(s3, gs=gs).write_all([("s3://b/1", b""), ("gs://b/1", b""), ("s3://b/2", b""), ("gs://b/2", b"")])
+    assert (s3.files, gs.files) == ({}, {})
+
+
+def test_a_bulk_deletion_that_fails_names_its_batch_alone() -> None:
+    driver = MemoryDriver()
+    locations = [f"s3://b/{number}" for number in range(2_500)]
+    driver.files = dict.fromkeys(locations, b"")
+    driver.failures = [None, StorageRefused("no")]
+    deleted = files_of(driver).delete_all(locations)
+    assert [call[1] for call in driver.calls] == [1_000, 1_000, 500]
+    assert list(deleted.failed) == list(driver.files) == locations[1_000:2_000]
+    assert set(deleted.locations) == {*locations[:1_000], *locations[2_000:]}
