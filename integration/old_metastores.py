@@ -8,25 +8,19 @@ since 3.1.3 listens on all interfaces whatever `metastore.thrift.bind.host` says
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
-from iceberg_hms.errors import EngineError
 from iceberg_hms.local.gateway import JavaGateway, class_path, find_java
 from iceberg_hms.testing.contracts import table_pointer, view_pointer
+from integration.engines.downloads import downloaded
+from integration.engines.site_files import write_site
 from integration.faults import ReapingMetastore
 
-ROOT = Path(__file__).parent.parent
-COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-#: Seconds: the first download of a release is about 100 MB.
-DOWNLOAD_LIMIT = 600.0
 SCHEMA_LIMIT = 120.0
 
 #: Hive's own setting for changed columns; without it these servers are set as the embedded one.
@@ -69,22 +63,7 @@ class Release:
     def unpacked(self) -> Path:
         """The folder with `jars/` and `home/` (a release as it is downloaded). Raises EngineError if it must be
         downloaded and Maven is not installed."""
-        pom = ROOT / "integration" / "engines" / self.folder / "pom.xml"
-        there = ROOT / "build" / "engines" / self.folder
-        wanted = pom.read_bytes()
-        if _content(there / "pom.xml") == wanted:
-            return there
-        there.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=there.parent) as folder:
-            fresh = Path(folder) / self.folder
-            _download(pom, fresh / "jars")
-            (tarball,) = (fresh / "jars").glob("*-bin.tar.gz")
-            _unpack(tarball, fresh / "home")
-            tarball.unlink()
-            (fresh / "pom.xml").write_bytes(wanted)
-            shutil.rmtree(there, ignore_errors=True)
-            fresh.rename(there)
-        return there
+        return downloaded(self.folder, _unpack_release)
 
 
 # Hive 4's lock calls stand in each other's way on Derby: check_lock locks a row and waits for a mutex of the server,
@@ -163,7 +142,7 @@ class OldMetastore(ReapingMetastore):
         # First on the class path: the schema tool and the server read their metastore-site.xml there.
         site = self._directory / "conf"
         site.mkdir(exist_ok=True)
-        (site / "metastore-site.xml").write_text(_xml(self._site), encoding="utf-8")
+        write_site(site / "metastore-site.xml", self._site)
         classes = [site, *(unpacked / entry for entry in self._release.classes)]
         if self._makes_schema:
             self._make_schema(class_path(classes), unpacked / "home")
@@ -198,17 +177,10 @@ class OldMetastore(ReapingMetastore):
         return jvm.org.apache.hadoop.hive.metastore.conf.MetastoreConf.newMetastoreConf()
 
 
-def _content(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
-
-
-def _download(pom: Path, jars: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise EngineError("Maven, which downloads this metastore, is not installed", next_step="apt install maven")
-    command = [maven, "-q", "-B", "-f", str(pom), COPY_JARS, "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_LIMIT)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
+def _unpack_release(folder: Path) -> None:
+    (tarball,) = (folder / "jars").glob("*-bin.tar.gz")
+    _unpack(tarball, folder / "home")
+    tarball.unlink()
 
 
 def _unpack(tarball: Path, folder: Path) -> None:
@@ -219,11 +191,3 @@ def _unpack(tarball: Path, folder: Path) -> None:
     (only,) = beside.iterdir()
     only.rename(folder)
     beside.rmdir()
-
-
-def _xml(properties: Mapping[str, str]) -> str:
-    lines = [
-        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-        for name, value in properties.items()
-    ]
-    return "\n".join(["<configuration>", *lines, "</configuration>", ""])

@@ -25,6 +25,8 @@ from integration import containers, maven_packages
 from integration.faults import quick_lease as quick_lease
 from integration.faults import timing as timing
 from integration.spark_fixtures import spark as spark
+from integration.stores.hdfs_fixtures import hdfs as hdfs
+from integration.stores.hdfs_fixtures import hdfs_pair as hdfs_pair
 from integration.stores.minio import ObjectStore, is_built, local_object_store
 
 STOCK = {"hive.metastore.disallow.incompatible.col.type.changes": "true"}
