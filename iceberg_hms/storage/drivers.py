@@ -20,6 +20,8 @@ def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[s
     library is not installed."""
     return {
         "s3": partial(_s3, settings, clock),
+        "hdfs": partial(_hdfs, settings, clock),
+        "viewfs": partial(_hdfs, settings, clock),
         "gs": partial(_gs, settings, clock),
     }
 
@@ -39,6 +41,17 @@ def _s3(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
         clock=clock,
     )
     return S3Driver(settings, clock), retries
+
+
+def _hdfs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
+    try:
+        from iceberg_hms.storage.hdfs.driver import CALL_SECONDS, HdfsDriver
+    except ImportError as error:
+        raise StorageRefused(
+            f"The HDFS driver needs the package {error.name}", next_step="pip install 'iceberg-hms[hdfs]'"
+        ) from error
+    retries = Retries(settings.metadata_refresh_max_retries, total_seconds=CALL_SECONDS, clock=clock)
+    return HdfsDriver(settings, clock), retries
 
 
 def _gs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:

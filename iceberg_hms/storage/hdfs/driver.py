@@ -1,0 +1,220 @@
+"""The driver for HDFS, by hdfs-native: pyarrow needs libhdfs and a Hadoop installation, which no wheel brings."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from hdfs_native import AsyncClient, WriteOptions
+
+from iceberg_hms.clock import Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, StorageRefused
+from iceberg_hms.format.file_bounds import Limit
+from iceberg_hms.format.locations import Location, parse
+from iceberg_hms.storage.driver import check_authority, delete_each
+from iceberg_hms.storage.hdfs import event_loop
+from iceberg_hms.storage.hdfs.failures import as_error, folder_named
+from iceberg_hms.storage.hdfs.site import HdfsSite
+
+Result = TypeVar("Result")
+
+#: Seconds for one call, in which a pair of name nodes may change places; and for each MiB that it moves.
+CALL_SECONDS: Final = 30.0
+_SECONDS_PER_MIB: Final = 1.0
+_MIB: Final = 1024 * 1024
+#: Seconds for removing what a failed write left.
+_CLEANUP_SECONDS: Final = 5.0
+
+_USER: Final = "HADOOP_USER_NAME"
+_ROOT: Final = "name a file: hdfs://cluster/folder/file"
+
+_user_mutex = threading.Lock()
+
+
+class HdfsDriver:
+    """Implements `storage.driver.Driver` for `hdfs` and `viewfs`. Reads `hdfs.*` of the settings. Safe to share between
+    threads. call_seconds: how long a call may take.
+
+    A new file is written under a name of its own, and renamed without replacing another one: so no part of it is ever
+    under its name, and a rename whose answer was lost can be tried again. Raises StorageRefused for settings that
+    cannot be obeyed.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock, call_seconds: float = CALL_SECONDS) -> None:
+        self._clock = clock
+        self._seconds = call_seconds
+        self._site = HdfsSite(settings)
+        _become(settings.hdfs_user)
+        self._mutex = threading.Lock()
+        self._clients: dict[str, AsyncClient] = {}
+        #: How often a client was given up: each new one begins with another name node.
+        self._turns = 0
+
+    def read(self, location: str, limit: Limit) -> bytes:
+        async def open_file(client: AsyncClient, path: str) -> Any:
+            return await client.read(path)
+
+        reader = self._call(location, open_file)
+        # Here, since it may ask for whom this thread works.
+        limit.check(location, len(reader))
+
+        async def read(_: AsyncClient, __: str) -> bytes:
+            return bytes(await reader.read())
+
+        return self._call(location, read, len(reader))
+
+    def read_range(self, location: str, start: int, end: int) -> bytes:
+        async def read(client: AsyncClient, path: str) -> bytes:
+            reader = await client.read(path)
+            return bytes(await reader.read_range(start, end - start))
+
+        return self._call(location, read, end - start)
+
+    def read_tail(self, location: str, count: int) -> tuple[int, bytes]:
+        async def read(client: AsyncClient, path: str) -> tuple[int, bytes]:
+            reader = await client.read(path)
+            size = len(reader)
+            length = min(count, size)
+            return size, bytes(await reader.read_range(size - length, length))
+
+        return self._call(location, read, count)
+
+    def create(self, location: str, data: bytes) -> None:
+        path = parse(location).path
+        beside = f"{path.rpartition('/')[0]}/.{self._clock.uuid()}.tmp"
+
+        async def write(client: AsyncClient, path: str) -> None:
+            writer = await client.create(beside, WriteOptions(overwrite=False, create_parent=True))
+            for start in range(0, len(data), _MIB):
+                await writer.write(data[start : start + _MIB])
+            await writer.close()
+            await client.rename(beside, path, False)
+
+        async def remove(client: AsyncClient, _: str) -> None:
+            await client.delete(beside, False)
+
+        try:
+            self._call(location, write, len(data))
+        except IcebergHmsError as error:
+            # What cannot be removed now is no file of a table: an orphan sweep finds it.
+            with contextlib.suppress(IcebergHmsError):
+                self._call(location, remove, limit=_CLEANUP_SECONDS)
+            if isinstance(error, MissingFile):
+                raise StorageRefused(
+                    f"Cannot create {location}: its folder was removed, or is a file",
+                    next_step="choose another folder",
+                ) from error
+            raise
+
+    def length(self, location: str) -> int:
+        async def length(client: AsyncClient, path: str) -> int:
+            status = await client.get_file_info(path)
+            if status.isdir:
+                raise folder_named(location)
+            return int(status.length)
+
+        return self._call(location, length)
+
+    def delete(self, location: str) -> bool:
+        async def delete(client: AsyncClient, path: str) -> bool:
+            # HDFS deletes an empty folder like a file.
+            if (await client.get_file_info(path)).isdir:
+                raise folder_named(location)
+            return bool(await client.delete(path, False))
+
+        try:
+            return self._call(location, delete)
+        except MissingFile:
+            return False
+
+    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+        return delete_each(self.delete, locations)
+
+    def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
+        """A page is one folder; the token has the paths of those that are left."""
+        left: list[str] = list(token or ("",))
+        inner = left.pop()
+        above = folder.rstrip("/")
+
+        async def read(client: AsyncClient, path: str) -> list[Any]:
+            whole = f"{path.rstrip('/')}/{inner}".rstrip("/") or "/"
+            # A file that is listed has its own path.
+            return [each async for each in client.list_status(whole) if each.path != whole]
+
+        try:
+            found = self._call(folder, read)
+        except MissingFile:
+            found = []
+        files: list[ListedFile] = []
+        for each in found:
+            name = f"{inner}{each.path.rpartition('/')[2]}"
+            if each.isdir:
+                left.append(f"{name}/")
+            else:
+                files.append(ListedFile(f"{above}/{name}", int(each.length), int(each.modification_time)))
+        return files, tuple(left) or None
+
+    def _call(
+        self,
+        location: str,
+        ask: Callable[[AsyncClient, str], Coroutine[Any, Any, Result]],
+        size: int = 0,
+        *,
+        limit: float = float("inf"),
+    ) -> Result:
+        """What a coroutine returns. size: the bytes that it moves. limit: of its time, in seconds."""
+        parsed = parse(location)
+        check_authority(parsed)
+        if parsed.path == "/":
+            raise InvalidInput(f"No file: {location}", next_step=_ROOT)
+        client = None
+        try:
+            client = self._client(parsed)
+            seconds = min(self._seconds + size / _MIB * _SECONDS_PER_MIB, limit)
+            return event_loop.run(ask(client, parsed.path), seconds)
+        except IcebergHmsError:
+            raise
+        except TimeoutError as error:
+            self._give_up(client)
+            raise as_error(location, error) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise as_error(location, error) from error
+
+    def _client(self, location: Location) -> AsyncClient:
+        url = self._site.url(location)
+        found = self._clients.get(url)
+        if found is None:
+            with self._mutex:
+                found = self._clients.get(url)
+                if found is None:
+                    found = AsyncClient(url, self._site.turned(self._turns), self._site.folder)
+                    self._clients[url] = found
+        return found
+
+    def _give_up(self, client: AsyncClient | None) -> None:
+        """Make a new client, which connects anew: this one's connection may hang for good."""
+        with self._mutex:
+            for url, each in list(self._clients.items()):
+                if each is client:
+                    del self._clients[url]
+                    self._turns += 1
+
+
+def _become(user: str) -> None:
+    """Let the clients of this process be of a user; empty for the one that hdfs-native finds. It takes him from the
+    environment, at each connection. Raises StorageRefused if the process has another one already."""
+    with _user_mutex:
+        found = os.environ.get(_USER, "")
+        if not user or user == found:
+            return
+        if found:
+            raise StorageRefused(
+                f"The user of HDFS is {user} by `hdfs.user`, and {found} by {_USER} or another warehouse",
+                next_step="name one user: a process has only one",
+            )
+        os.environ[_USER] = user
