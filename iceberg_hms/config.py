@@ -320,7 +320,7 @@ class Settings(SettingsGroup):
         20,
         1,
         3_600,
-        "How long one request to S3 may take, in seconds. No retry begins later than twice as long after the first one.",
+        "How long one request to S3 may take, in seconds. No retry begins later than twice that after the first one.",
     )
     s3_retry_num_retries: int = number("s3.retry.num-retries", 5, 0, 100, "How often to retry a request to S3.")
     # Java: 2,000 and 20,000. A table's lock is held meanwhile, and waits have jitter.

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from hdfs_native import AsyncClient, WriteOptions
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, StorageRefused
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location, parse
-from iceberg_hms.storage.driver import check_authority, delete_each
+from iceberg_hms.storage.driver import delete_each
 from iceberg_hms.storage.hdfs import event_loop
 from iceberg_hms.storage.hdfs.failures import as_error, folder_named
 from iceberg_hms.storage.hdfs.site import HdfsSite
@@ -132,7 +132,7 @@ class HdfsDriver:
         except MissingFile:
             return False
 
-    def delete_all(self, locations: Sequence[str]) -> Mapping[str, IcebergHmsError]:
+    def delete_all(self, locations: Sequence[str]) -> Deleted:
         return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
@@ -169,7 +169,6 @@ class HdfsDriver:
     ) -> Result:
         """What a coroutine returns. size: the bytes that it moves. limit: of its time, in seconds."""
         parsed = parse(location)
-        check_authority(parsed)
         if parsed.path == "/":
             raise InvalidInput(f"No file: {location}", next_step=_ROOT)
         client = None
