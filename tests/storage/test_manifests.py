@@ -16,9 +16,11 @@ from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile, decode_list, encode_list
+from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.storage import manifests as manifests_module
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.contracts.manifests import (
@@ -168,6 +170,60 @@ def test_a_list_is_read_once() -> None:
     for _ in range(3):
         other.open().list(snapshot)
     assert files.reads == [location]
+
+
+def far_lists(files: CountingFiles, count: int, root: str = "s3://bucket/w") -> list[Snapshot]:
+    """Snapshots whose lists another process wrote."""
+    writer = store(files)
+    [line] = written(writer, added(1), location=root)
+    group, metadata = writer.open(), sample_metadata(root)
+    locations = [group.stage_list(metadata, sample_snapshot(7, 1), [line]) for _ in range(count)]
+    group.flush()
+    files.reads.clear()
+    return [sample_snapshot(7, 1, location) for location in locations]
+
+
+def lists_of(snapshots: list[Snapshot]) -> list[str]:
+    return [str(each.manifest_list) for each in snapshots]
+
+
+def test_lists_of_a_remote_store_are_fetched_together_and_not_read_again() -> None:
+    files, runtime = CountingFiles(), Batches()
+    snapshots = far_lists(files, 5)
+    opened = ManifestStore(files, Settings(io_threads=4), runtime).open()
+    opened.fetch(lists_of(snapshots))
+    assert runtime.sizes == [4, 1]
+    assert sorted(files.reads) == sorted(lists_of(snapshots))
+    assert [len(opened.list(each)) for each in snapshots] == [1] * 5
+    opened.fetch(lists_of(snapshots))
+    assert len(files.reads) == 5, "known lists are fetched again"
+
+
+@pytest.mark.parametrize(("root", "count"), [("file:/w", 3), ("s3://bucket/w", 1)])
+def test_lists_that_are_near_or_alone_are_not_fetched(root: str, count: int) -> None:
+    files = CountingFiles()
+    opened = store(files).open()
+    opened.fetch(lists_of(far_lists(files, count, root)))
+    assert files.reads == []
+
+
+def test_a_list_that_cannot_be_fetched_fails_when_it_is_asked_for() -> None:
+    files = CountingFiles()
+    snapshots = far_lists(files, 3)
+    files.delete(str(snapshots[1].manifest_list))
+    opened = store(files).open()
+    opened.fetch(lists_of(snapshots))
+    assert [len(opened.list(each)) for each in (snapshots[0], snapshots[2])] == [1, 1]
+    with pytest.raises(MissingFile):
+        opened.list(snapshots[1])
+
+
+def test_no_more_lists_are_fetched_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests_module, "_BATCH_BYTES", 1)
+    files, runtime = CountingFiles(), Batches()
+    snapshots = far_lists(files, 5)
+    ManifestStore(files, Settings(io_threads=2), runtime).open().fetch(lists_of(snapshots))
+    assert runtime.sizes == [2]
 
 
 def many(opened: ManifestStore, *, manifests: int = 5) -> list[ManifestFile]:

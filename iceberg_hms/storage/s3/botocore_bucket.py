@@ -79,6 +79,8 @@ class BotocoreBucket:
         with mapped():
             deleted = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": named, "Quiet": True})
         for each in deleted.get("Errors", ()):
+            if each["Key"] not in keys:
+                raise S3Failure(None, "", "it answers for objects that it was not asked to delete")
             status = 403 if each["Code"] == "AccessDenied" else 500
             kept[each["Key"]] = S3Failure(status, each["Code"], each.get("Message", ""))
         return kept
@@ -88,6 +90,9 @@ class BotocoreBucket:
         after = {"ContinuationToken": token} if token else {}
         with mapped():
             page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after)
+        if "IsTruncated" not in page:
+            # botocore takes any XML for a listing of nothing, and a proxy's page is XML too.
+            raise S3Failure(None, "", "its answer is no listing")
         return page.get("Contents", ()), page.get("NextContinuationToken")
 
 

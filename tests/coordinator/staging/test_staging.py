@@ -53,6 +53,35 @@ def test_a_broken_change_leaves_no_trace_in_the_metadata(harness):
     assert staging.metadata.properties == alone.metadata.properties
 
 
+class Fetching:
+    """Manifests that notes what it is asked to fetch."""
+
+    def __init__(self, manifests):
+        self._manifests = manifests
+        self.fetched = []
+
+    def fetch(self, lists):
+        self.fetched.append(list(lists))
+
+    def __getattr__(self, name):
+        return getattr(self._manifests, name)
+
+
+def test_the_lists_of_all_clients_are_fetched_at_once_and_only_those_that_they_may_read(harness):
+    def adds(*lists):
+        change = set_properties(a="b")
+        return replace(change, identity=ChangeIdentity(snapshot_ids=(1,), lists=lists))
+
+    far, near, outside = "s3://bucket/wh/l.avro", "file:/wh/l.avro", "s3://other/l.avro"
+    members = harness.members(adds(far), adds(near), adds(outside), adds(outside))
+    policy = LocationPolicy(harness.ports.files, warehouse="s3://bucket/wh")
+    for client in members[:3]:
+        client.locations = ClientLocations(policy, "db", lambda _: True)
+    manifests = Fetching(harness.manifests.open())
+    Staging(harness.metadata(), members, manifests, harness.runtime.now_ms).begin()
+    assert manifests.fetched == [[far, outside]], "the last is a caller of the Python API"
+
+
 @pytest.mark.parametrize("knows_row", [True, False])
 def test_only_the_commits_of_clients_are_bound_to_locations(harness, knows_row):
     """A caller of the Python API shares a group with a client, and may name what the client may not."""

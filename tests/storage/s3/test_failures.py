@@ -274,3 +274,10 @@ def test_no_failure_shows_a_secret(key: str, status: int, scripted: ScriptedStor
     assert scripted.requests[0].headers["x-amz-security-token"] == TOKEN
     settings = Settings(s3_access_key_id="AKID", s3_secret_access_key="hush-secret", s3_session_token=TOKEN)
     assert "hush" not in repr(settings) + str(settings.shown())
+
+
+@pytest.mark.parametrize("body", [b"<html/>", b"<html><body>Sign in</body></html>", b""])
+def test_a_page_that_is_no_listing_is_not_an_empty_folder(body: bytes, scripted: ScriptedStore) -> None:
+    files = once(scripted, Answer(200, body, {"Content-Type": "application/xml"}))
+    with pytest.raises(StorageError):
+        list(files.list_files("s3://bucket/t"))
