@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from iceberg_hms.local.gateway import JavaGateway, describe_java_error
 from iceberg_hms.local.server import LocalServer
@@ -16,6 +18,10 @@ from iceberg_hms.local.server import LocalServer
 _MIN_WORKER_THREADS = 8
 #: Hive's own default of hive.metastore.server.max.threads.
 _MAX_WORKER_THREADS = 1000
+
+_S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+#: Hadoop's view of other file systems under a scheme of one's own.
+_MOUNT_TABLE: Final = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 
 #: Hive configuration that it always runs with; `conf/hive-site.xml` has the same.
 CONFIGURATION: Final = {
@@ -42,7 +48,8 @@ class LocalMetastore(LocalServer):
     directory: where its database, logs and (by default) its warehouse are; made if missing, and kept: a later start on
         the same folder finds the same tables. Only one server at a time may use it.
     port: 0 picks a free one. It listens on 127.0.0.1.
-    warehouse: location of the default database's tables; by default `file:<directory>/warehouse`.
+    warehouse: location of the default database's tables; by default `file:<directory>/warehouse`. If it is in an S3
+        bucket, databases and tables may lie in that bucket: see `stand_in`.
     transaction_tables: False leaves out HIVE_LOCKS and its kin, so that the lock API is broken, as on a server whose
         schema was not initialised for transactions.
     conf: Hive configuration, which wins over ours.
@@ -114,6 +121,7 @@ class LocalMetastore(LocalServer):
             **CONFIGURATION,
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={self._directory}/database;create=true",
             "hive.metastore.warehouse.dir": self.warehouse,
+            **stand_in(self.warehouse, self._directory / "stores"),
             **self._conf,
         }
         for key, value in settings.items():
@@ -123,6 +131,22 @@ class LocalMetastore(LocalServer):
     def _stop_serving(self) -> None:
         if self._server is not None:
             self._server.stop()
+
+
+def stand_in(location: str, directory: Path) -> dict[str, str]:
+    """Hive configuration with which locations in a bucket need no S3: their folders are made below `directory`.
+
+    A metastore makes a folder for each database and table, for which it would need hadoop-aws and AWS's library, of
+    600 MB. An Iceberg table has no use for that folder: its writers write to the bucket itself.
+    location: any in the bucket; for others than S3 there is no configuration. Makes the bucket's folder.
+    """
+    parts = urlsplit(location)
+    if parts.scheme not in _S3_SCHEMES or not parts.hostname:
+        return {}
+    folder = directory / parts.netloc
+    folder.mkdir(parents=True, exist_ok=True)
+    mounted = {f"fs.viewfs.mounttable.{parts.netloc}.linkMergeSlash": folder.as_uri()}
+    return mounted | {f"fs.{scheme}.impl": _MOUNT_TABLE for scheme in _S3_SCHEMES}
 
 
 def _make_transaction_tables(hive: Any, conf: Any) -> None:
