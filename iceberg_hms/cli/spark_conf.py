@@ -13,7 +13,8 @@ import typer
 from iceberg_hms.cli import common, output
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import read_only_token
-from iceberg_hms.spark.configuration import CATALOG_TOKEN, defaults_file, session_configuration
+from iceberg_hms.spark.configuration import SECRETS, WAREHOUSE, defaults_file, session_configuration
+from iceberg_hms.spark.s3 import is_on_s3
 from iceberg_hms.spark.user_settings import SparkFiles
 
 
@@ -25,11 +26,17 @@ class Form(StrEnum):
     JSON = "json"
 
 
-_TOKEN_APART = f"""\
-The token is not among the arguments, since every user of the machine can read command lines. Put the line
-    {CATALOG_TOKEN} TOKEN
+_SECRETS_APART = """\
+No secret is among the arguments, since every user of the machine can read command lines. Put
+    {lines}
 into a file that only you can read, and add
     --properties-file FILE --load-spark-defaults"""
+
+
+_WITHOUT_HADOOP_AWS = (
+    f"Without hadoop-aws spark-sql does not start with a {WAREHOUSE} on S3: name a local folder there, and give",
+    "each new database a LOCATION.",
+)
 
 
 def spark_conf(
@@ -55,18 +62,21 @@ def spark_conf(
         token=None if token_file is None else read_only_token(token_file),
         metastore_uri=settings.metastore_uri or None,
         warehouse=settings.warehouse or None,
+        library=settings,
     )
     match Form.JSON if as_json else form:
         case Form.JSON:
             output.print_json(values)
         case Form.ARGUMENTS:
-            token = values.pop(CATALOG_TOKEN, None)
-            arguments = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in values.items()]
+            shown = {key: value for key, value in values.items() if key not in SECRETS}
+            arguments = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in shown.items()]
             typer.echo(" \\\n  ".join(arguments))
-            if token is not None:
-                typer.echo(_TOKEN_APART, err=True)
+            if apart := [f"{key} VALUE" for key in values if key in SECRETS]:
+                typer.echo(_SECRETS_APART.format(lines="\n    ".join(apart)), err=True)
         case Form.DEFAULTS:
             heading = ["Spark's session catalog on iceberg-hms: `iceberg-hms serve` must run at the uri below."]
+            if is_on_s3(settings.warehouse):
+                heading += _WITHOUT_HADOOP_AWS
             typer.echo(defaults_file(values, heading), nl=False)
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.spark.s3 import AWS_BUNDLE, SECRET_PROPERTIES, is_on_s3, s3_properties
 
 #: The stock runtime, for Spark 4.1 (Scala 2.13). We ship no jar of our own.
 ICEBERG_RUNTIME: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
@@ -27,6 +29,9 @@ CATALOG_TOKEN: Final = f"{CATALOG}.token"
 METASTORE_URIS: Final = "spark.hadoop.hive.metastore.uris"
 WAREHOUSE: Final = "spark.sql.warehouse.dir"
 
+#: Values that nobody may see. Spark's own redaction (`spark.redaction.regex`) hides them in its UI and event log.
+SECRETS: Final = frozenset({CATALOG_TOKEN, *(f"{CATALOG}.{name}" for name in SECRET_PROPERTIES)})
+
 #: Settings with comma-separated values: `merge` adds ours to the user's.
 _LISTS: Final = (PACKAGES, SQL_EXTENSIONS)
 #: Spark reads Hive's settings under these prefixes too.
@@ -41,6 +46,7 @@ def session_configuration(
     metastore_uri: str | None = None,
     warehouse: str | None = None,
     extensions: bool = True,
+    library: Settings | None = None,
 ) -> dict[str, str]:
     """The settings of a Spark session on a server that listens at `server_uri`, in a stable order.
 
@@ -52,7 +58,9 @@ def session_configuration(
         every CREATE, DROP and SHOW VIEW in spark_catalog means an Iceberg view; without them they mean Hive views, as
         in plain Spark. Hive views that are there are read and altered either way; temporary views always work.
         docs/spark-views.md has the differences.
-    Raises ConfigError for a server_uri that is no HTTP address.
+    library: settings of the library, of which `s3.*` hold for Spark too. If they name anything, or the warehouse is on
+        S3, Spark gets AWS's library, with which Iceberg's REST client reads and writes s3, s3a and s3n.
+    Raises ConfigError for a server_uri that is no HTTP address, and as `s3_properties`.
     """
     if not re.match(r"https?://[^/\s]+", server_uri):
         raise ConfigError(
@@ -86,7 +94,10 @@ def session_configuration(
         settings[METASTORE_URIS] = metastore_uri
     if warehouse:
         settings[WAREHOUSE] = warehouse_location(warehouse)
-    return settings
+    of_s3 = {} if library is None else s3_properties(library)
+    if of_s3 or is_on_s3(warehouse):
+        settings[PACKAGES] = f"{ICEBERG_RUNTIME},{AWS_BUNDLE}"
+    return settings | {f"{CATALOG}.{name}": value for name, value in of_s3.items()}
 
 
 def warehouse_location(warehouse: str) -> str:
@@ -154,7 +165,7 @@ def log4j_option(file: Path) -> str:
 
 def _join_lists(present: str, ours: str) -> str:
     parts = [part.strip() for part in present.split(",") if part.strip()]
-    return ",".join(parts if ours in parts else [*parts, ours])
+    return ",".join(dict.fromkeys([*parts, *ours.split(",")]))
 
 
 def _normal(location: str) -> str:
@@ -163,7 +174,7 @@ def _normal(location: str) -> str:
 
 
 def _shown(key: str, value: object) -> object:
-    return "(secret)" if key == CATALOG_TOKEN else value
+    return "(secret)" if key in SECRETS else value
 
 
 def _escape(value: str) -> str:

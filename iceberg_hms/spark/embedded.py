@@ -29,7 +29,7 @@ Start = Callable[[Mapping[str, object], str], tuple[str, Callable[[], None]]]
 class Embedded:
     """A server in this process. `uri` and `token` are what a client needs."""
 
-    key: frozenset[tuple[str, object]]
+    key: frozenset[tuple[str, object]] = field(repr=False)
     token: str = field(repr=False)
     uri: str
     stop: Callable[[], None]

@@ -24,7 +24,10 @@ from iceberg_hms.spark.configuration import (
     metastore_of,
 )
 from iceberg_hms.spark.embedded import Embedded, Embedding
+from iceberg_hms.spark.s3 import AWS_BUNDLE
 
+#: A class of each package that a session may need.
+_CLASSES: Final = {ICEBERG_RUNTIME: SESSION_CATALOG, AWS_BUNDLE: "software.amazon.awssdk.services.s3.S3Client"}
 _RETRIES: Final = "org.apache.iceberg.util.Tasks"
 
 
@@ -53,17 +56,21 @@ def _difference(running: Mapping[str, str], wanted: Mapping[str, str]) -> str | 
         return "with another server, or with other settings of the embedded server"
     if running.get(CATALOG_TOKEN) != wanted.get(CATALOG_TOKEN):
         return "with another token"
+    others = [key for key in wanted if key.startswith(f"{CATALOG}.") and running.get(key) != wanted[key]]
+    if others:
+        return f"with other values of {', '.join(others)}"
     return None
 
 
-def check_runtime() -> None:
-    """Raises EngineError if the JVM has no Iceberg runtime."""
+def check_packages(packages: str) -> None:
+    """Raises EngineError if the JVM has not the classes of these Maven packages, separated by commas."""
     jvm: Any = SparkContext._jvm
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable(SESSION_CATALOG):
-        raise EngineError(
-            f"The Iceberg runtime is not on Spark's class path: the JVM was started before {PACKAGES} was set",
-            next_step=f"start it with --packages {ICEBERG_RUNTIME}, or in a fresh Python process",
-        )
+    for package in packages.split(","):
+        if not jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASSES[package]):
+            raise EngineError(
+                f"{package} is not on Spark's class path: the JVM was started before {PACKAGES} was set",
+                next_step=f"start it with --packages {packages}, or in a fresh Python process",
+            )
 
 
 def silence_retries() -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
@@ -22,9 +22,9 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError
 from iceberg_hms.setting import is_of_server
 from iceberg_hms.spark.configuration import (
-    CATALOG_TOKEN,
     EXTENSIONS,
     PACKAGES,
+    SECRETS,
     SQL_EXTENSIONS,
     WAREHOUSE,
     merge,
@@ -33,7 +33,8 @@ from iceberg_hms.spark.configuration import (
     warehouse_location,
 )
 from iceberg_hms.spark.embedded import EMBEDDING, Embedding
-from iceberg_hms.spark.running_session import check_runtime, end_with, refuse_other, silence_retries
+from iceberg_hms.spark.running_session import check_packages, end_with, refuse_other, silence_retries
+from iceberg_hms.spark.s3 import is_of_s3
 from iceberg_hms.spark.user_settings import SUBMIT_ARGS, SparkFiles, UserSettings
 
 #: Set by spark-submit for the program that it runs beside its JVM.
@@ -65,21 +66,23 @@ def configure(
         loopback, with a random token; it ends with the SparkContext, or with the process.
     token: of the server at server_uri.
     extensions: False for a session that creates and drops Hive views; see `session_configuration`.
-    settings: further settings of the embedded server (`zookeeper="h:2181"`), as for `iceberg_hms.connect`.
+    settings: further settings of the embedded server (`zookeeper="h:2181"`), as for `iceberg_hms.connect`. Those for S3
+        hold for Spark too, also with server_uri; Spark gets AWS's library if there are any, or the warehouse is on S3.
 
     Raises ConfigError: Spark Connect, whose driver is elsewhere; settings that contradict each other. `getOrCreate()`
     raises it too: for a metastore that is named nowhere, for Spark's settings that contradict these, and if a session
-    runs already with others. It raises MetastoreUnavailable if no metastore answers, and EngineError if Java or the
-    Iceberg runtime is missing.
+    runs already with others. It raises MetastoreUnavailable if no metastore answers, and EngineError if Java, the
+    Iceberg runtime or AWS's library is missing.
     """
     if not isinstance(builder, SparkSession.Builder):
         raise ConfigError(
             f"{type(builder).__qualname__} builds no classic Spark session; with Spark Connect the driver is elsewhere",
             next_step=_ON_THE_SERVER,
         )
-    if server_uri is not None and settings:
+    of_server = sorted(name for name in settings if not is_of_s3(name))
+    if server_uri is not None and of_server:
         raise ConfigError(
-            f"{', '.join(sorted(settings))}: these are settings of the server, and server_uri names a running one",
+            f"{', '.join(of_server)}: these are settings of the server, and server_uri names a running one",
             next_step="give them to `iceberg-hms serve`",
         )
     if server_uri is None and token is not None:
@@ -114,7 +117,7 @@ class Target:
     server_uri: str | None = None
     token: str | None = field(default=None, repr=False)
     extensions: bool = True
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 class SessionBuilder(SparkSession.Builder):
@@ -137,22 +140,23 @@ class SessionBuilder(SparkSession.Builder):
         with self._lock:
             files = SparkFiles(os.environ)
             user = _user_settings(files, self._options)
-            metastore_uri, warehouse = self._choose(files, user)
+            chosen = self._choose(files, user)
             if target.server_uri is not None:
-                return self._session(files, user, target.server_uri, target.token, metastore_uri, warehouse)
-            names = {"metastore_uri": metastore_uri, "warehouse": warehouse}
+                return self._session(files, user, target.server_uri, target.token, chosen)
+            names = {"metastore_uri": chosen.metastore_uri, "warehouse": chosen.warehouse}
             others = {name: value for name, value in target.settings.items() if name != "uri"}
             server = self._embedding.acquire({**others, **names})
             try:
-                session = self._session(files, user, server.uri, server.token, metastore_uri, warehouse)
+                session = self._session(files, user, server.uri, server.token, chosen)
             except BaseException:
                 self._embedding.release(server)
                 raise
             end_with(session.sparkContext, server, self._embedding)
             return session
 
-    def _choose(self, files: SparkFiles, user: UserSettings) -> tuple[str, str | None]:
-        """Metastore and warehouse: arguments over Spark's settings over environment and file over hive-site.xml.
+    def _choose(self, files: SparkFiles, user: UserSettings) -> Settings:
+        """The library's settings. Metastore and warehouse: arguments over Spark's settings over environment and file
+        over hive-site.xml.
 
         Raises ConfigError if the metastore is named nowhere, or the warehouse of an embedded server, or a setting is
         wrong.
@@ -169,37 +173,32 @@ class SessionBuilder(SparkSession.Builder):
                 "No metastore is named; Spark would silently make one of its own in a folder",
                 next_step="pass metastore_uri='thrift://host:9083', or set ICEBERG_HMS_URI",
             )
-        if known.warehouse:
-            return metastore_uri, warehouse_location(known.warehouse)
-        if self.target.server_uri is None:
+        if not known.warehouse and self.target.server_uri is None:
             raise ConfigError(
                 "No warehouse is named", next_step="pass warehouse='file:/data/warehouse', or set ICEBERG_HMS_WAREHOUSE"
             )
-        return metastore_uri, None
+        warehouse = known.warehouse and warehouse_location(known.warehouse)
+        return replace(known, metastore_uri=metastore_uri, warehouse=warehouse)
 
     def _session(
-        self,
-        files: SparkFiles,
-        user: UserSettings,
-        server_uri: str,
-        token: str | None,
-        metastore_uri: str,
-        warehouse: str | None,
+        self, files: SparkFiles, user: UserSettings, server_uri: str, token: str | None, chosen: Settings
     ) -> SparkSession:
         wanted = session_configuration(
             server_uri=server_uri,
             token=token,
-            metastore_uri=metastore_uri,
-            warehouse=warehouse,
+            metastore_uri=chosen.metastore_uri,
+            warehouse=chosen.warehouse or None,
             extensions=self.target.extensions,
+            library=chosen,
         )
         if not self.target.extensions and EXTENSIONS in str(user.settings.get(SQL_EXTENSIONS)):
             raise ConfigError(
                 f"extensions=False, and {user.origin(SQL_EXTENSIONS)} sets {SQL_EXTENSIONS} to Iceberg's",
                 next_step="leave one of them out",
             )
-        if files.has_runtime(user.settings):
-            del wanted[PACKAGES]
+        packages = wanted.pop(PACKAGES)
+        if lacking := files.lacking(user.settings, packages.split(",")):
+            wanted[PACKAGES] = ",".join(lacking)
         merged = merge(user.settings, wanted, user.origin)
         ours = {key: merged[key] for key in wanted}
         running = SparkContext._active_spark_context
@@ -213,7 +212,7 @@ class SessionBuilder(SparkSession.Builder):
         finally:
             self._options = given
         try:
-            check_runtime()
+            check_packages(packages)
         except EngineError:
             session.stop()
             raise
@@ -242,7 +241,7 @@ def _start_java(options: Mapping[str, object], user: UserSettings, packages: obj
             return
         conf = SparkConf()
         for key, value in options.items():
-            if key != CATALOG_TOKEN:
+            if key not in SECRETS:
                 conf.set(key, str(value))
         arguments = None
         if packages is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +29,6 @@ _SWITCHES: Final = frozenset(
 )
 #: Settings of the JVM's start: there spark-submit's arguments come before what the builder says, in all others after.
 _OF_THE_START: Final = frozenset(_OPTIONS.values())
-#: How each artifact and jar of Iceberg's runtime for Spark is called.
-_RUNTIME: Final = "iceberg-spark-runtime-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +118,14 @@ class SparkFiles:
         parsed."""
         return metastore_of(settings) or self._metastore_of_hive_site(settings)
 
-    def has_runtime(self, settings: Mapping[str, object]) -> bool:
-        """Whether Iceberg's runtime is on the driver's class path already, or among its packages, by the names."""
+    def lacking(self, settings: Mapping[str, object], packages: Iterable[str]) -> list[str]:
+        """Those of these Maven packages that are neither on the driver's class path nor, in any version, among its
+        packages, by the names."""
         places = [*_listed(settings, JARS, ","), *_listed(settings, _DRIVER_CLASS_PATH, ":")]
         if self._home is not None:
             places.append(str(self._home / "jars" / "*"))
         names = [*_listed(settings, PACKAGES, ","), *(name for place in places for name in _names(place))]
-        return any(_RUNTIME in name for name in names)
+        return [package for package in packages if not any(_stem(package) in name for name in names)]
 
     @property
     def _conf_folder(self) -> Path | None:
@@ -214,6 +213,11 @@ def _spark_home(environ: Mapping[str, str]) -> Path | None:
         return Path(home)
     package = find_spec("pyspark")
     return Path(package.origin).parent if package is not None and package.origin is not None else None
+
+
+def _stem(package: str) -> str:
+    """What the names of an artifact and its jars have in common, for whichever Spark they are."""
+    return re.sub(r"-[0-9].*", "", package.split(":")[1])
 
 
 def _listed(settings: Mapping[str, object], key: str, separator: str) -> list[str]:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, session_configuration
+from iceberg_hms.spark.configuration import (
+    CATALOG,
+    CATALOG_TOKEN,
+    CATALOG_URI,
+    ICEBERG_RUNTIME,
+    PACKAGES,
+    session_configuration,
+)
+from iceberg_hms.spark.s3 import AWS_BUNDLE
 from iceberg_hms.spark.user_settings import parse_properties
 from tests.cli.fakes import METASTORE, answer, run
 from tests.security.callers import write_private
@@ -41,10 +49,30 @@ def test_the_token_is_not_in_arguments_and_stderr_says_where_to_put_it(tmp_path:
     write_private(file, "s3cret\n")
     result = run("spark-conf", *OPTIONS, "--token-file", str(file), "--form", "arguments")
     assert "s3cret" not in result.output
-    assert f"{CATALOG_TOKEN} TOKEN" in result.stderr
+    assert f"\n    {CATALOG_TOKEN} VALUE\n" in result.stderr
     assert "--properties-file FILE --load-spark-defaults" in result.stderr
     assert "rest.auth.type=oauth2" in result.stdout
     assert run("spark-conf", *OPTIONS, "--form", "arguments").stderr == ""
+
+
+def test_the_settings_of_s3_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_HMS_S3_SECRET_ACCESS_KEY", "hidden")
+    given = ("--set", "s3.access-key-id=lake", "--set", "s3.endpoint=http://s:1")
+    values = answer("spark-conf", *given)
+    assert values[f"{CATALOG}.s3.endpoint"] == "http://s:1"
+    assert values[f"{CATALOG}.s3.secret-access-key"] == "hidden"
+    assert values[PACKAGES] == f"{ICEBERG_RUNTIME},{AWS_BUNDLE}"
+    result = run("spark-conf", *given, "--form", "arguments")
+    assert "hidden" not in result.output
+    assert f"\n    {CATALOG}.s3.secret-access-key VALUE\n" in result.stderr
+    assert f"{CATALOG}.s3.access-key-id=lake" in result.stdout
+
+
+def test_a_file_for_a_warehouse_on_s3_says_what_spark_sql_needs_there() -> None:
+    on_s3 = ("--server-uri", "http://h:1", "--warehouse", "s3://lake/wh")
+    assert "# Without hadoop-aws spark-sql does not start" in run("spark-conf", *on_s3).stdout
+    assert parse_properties(run("spark-conf", *on_s3).stdout) == answer("spark-conf", *on_s3)
+    assert "hadoop-aws" not in run("spark-conf", *OPTIONS).stdout
 
 
 def test_without_a_metastore_it_is_left_to_the_hive_site_of_spark(

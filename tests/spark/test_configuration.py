@@ -17,12 +17,13 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.local import metastore as local_metastore
 from iceberg_hms.rest.settings import RestSettings, all_settings, load
 from iceberg_hms.spark.configuration import (
-    CATALOG_TOKEN,
+    CATALOG,
     CATALOG_URI,
     EXTENSIONS,
     ICEBERG_RUNTIME,
     METASTORE_URIS,
     PACKAGES,
+    SECRETS,
     SQL_EXTENSIONS,
     WAREHOUSE,
     defaults_file,
@@ -32,6 +33,7 @@ from iceberg_hms.spark.configuration import (
     session_configuration,
     warehouse_location,
 )
+from iceberg_hms.spark.s3 import AWS_BUNDLE, s3_properties
 from iceberg_hms.spark.user_settings import parse_properties
 
 CONF = Path(__file__).parent.parent.parent / "conf"
@@ -76,6 +78,27 @@ def test_without_extensions_only_they_are_missing() -> None:
     with_them = session_configuration(server_uri=SERVER)
     without = session_configuration(server_uri=SERVER, extensions=False)
     assert without == {key: value for key, value in with_them.items() if key != SQL_EXTENSIONS}
+
+
+@pytest.mark.parametrize("warehouse", ["s3://b/wh", "s3a://b/wh", "S3N://b/wh"])
+def test_a_warehouse_on_s3_brings_the_library_of_aws_and_nothing_else(warehouse: str) -> None:
+    local, on_s3 = (session_configuration(server_uri=SERVER, warehouse=each) for each in ("file:/wh", warehouse))
+    assert local[PACKAGES] == ICEBERG_RUNTIME
+    assert on_s3 == {**local, WAREHOUSE: warehouse, PACKAGES: f"{ICEBERG_RUNTIME},{AWS_BUNDLE}"}
+
+
+def test_settings_of_s3_are_properties_of_the_catalog_and_bring_the_library() -> None:
+    library = Settings(s3_endpoint="http://s:1")
+    plain = session_configuration(server_uri=SERVER)
+    assert session_configuration(server_uri=SERVER, library=Settings()) == plain
+    added = {f"{CATALOG}.{name}": value for name, value in s3_properties(library).items()}
+    packages = {PACKAGES: f"{ICEBERG_RUNTIME},{AWS_BUNDLE}"}
+    assert session_configuration(server_uri=SERVER, library=library) == plain | packages | added
+
+
+def test_a_package_that_the_user_names_too_is_there_once() -> None:
+    on_s3 = session_configuration(server_uri=SERVER, warehouse="s3://b/wh")
+    assert merge({PACKAGES: f"org.x:y:1,{AWS_BUNDLE}"}, on_s3)[PACKAGES] == f"org.x:y:1,{AWS_BUNDLE},{ICEBERG_RUNTIME}"
 
 
 def test_a_trailing_slash_of_the_server_is_dropped() -> None:
@@ -148,10 +171,17 @@ def test_a_refusal_says_where_the_setting_is(key: str) -> None:
         merge({key: "elsewhere"}, wanted(), {key: "a file"}.__getitem__)
 
 
-def test_a_refusal_shows_no_secret() -> None:
+@pytest.mark.parametrize("key", sorted(SECRETS))
+def test_a_refusal_shows_no_secret(key: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        merge({CATALOG_TOKEN: "his-own-secret"}, wanted())
-    assert "secret'" not in str(refused.value).replace("(secret)", "")
+        merge({key: "his-own-value"}, {key: "our-value"})
+    assert key in str(refused.value)
+    assert "-value" not in str(refused.value)
+
+
+def test_sparks_own_redaction_hides_all_secrets() -> None:
+    """The default of `spark.redaction.regex` in Spark 4.1."""
+    assert all(re.search(r"(?i)secret|password|token|access[.]?key", key) for key in SECRETS)
 
 
 @pytest.mark.parametrize("written", ["/data/warehouse", "file:///data/warehouse", "file:/data/warehouse/"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.spark.configuration import METASTORE_URIS, SQL_EXTENSIONS, WAREHOUSE, session_configuration
 from iceberg_hms.spark.running_session import refuse_other
@@ -41,6 +42,10 @@ def test_a_session_whose_metastore_is_in_hive_site_is_not_refused() -> None:
         ({"extensions": False}, r"with Iceberg's SQL extensions \(extensions=True\)"),
         ({"server_uri": "http://127.0.0.1:2"}, "with another server, or with other settings of the embedded server"),
         ({"token": "b"}, "with another token"),
+        (
+            {"library": Settings(s3_endpoint="http://s:1", s3_access_key_id="a", s3_secret_access_key="hidden")},
+            r"with other values of [a-z._]*\.s3\.endpoint, [^']*secret-access-key ",
+        ),
     ],
 )
 def test_a_session_that_differs_is_refused_with_the_difference(other: dict[str, Any], why: str) -> None:

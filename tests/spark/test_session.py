@@ -18,6 +18,7 @@ import iceberg_hms.spark
 from iceberg_hms.errors import ConfigError, EngineError, MetastoreUnavailable
 from iceberg_hms.spark import session
 from iceberg_hms.spark.configuration import (
+    CATALOG,
     EXTENSIONS,
     ICEBERG_RUNTIME,
     JARS,
@@ -27,6 +28,7 @@ from iceberg_hms.spark.configuration import (
     WAREHOUSE,
 )
 from iceberg_hms.spark.embedded import Embedding
+from iceberg_hms.spark.s3 import AWS_BUNDLE
 from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect
 from iceberg_hms.spark.user_settings import SUBMIT_ARGS
 
@@ -254,6 +256,39 @@ def test_an_interrupted_launch_ends_with_the_end_of_the_jvms_input(monkeypatch: 
 def test_the_jvm_starts_with_our_package_and_no_other_setting_of_ours(launches: list[dict[str, str]]) -> None:
     started = launch(launches, configure(builder(spark__master="local"), token="s3cret", **RUNNING))
     assert started == {"spark.master": "local", PACKAGES: ICEBERG_RUNTIME, SUBMIT_ARGS: ""}
+
+
+S3: dict[str, Any] = {"s3_endpoint": "http://s:1", "s3.access-key-id": "lake", "s3_secret_access_key": "hidden"}
+
+
+def test_settings_of_s3_reach_spark_and_the_embedded_server() -> None:
+    made = configure(builder(), **ARGUMENTS, **S3)
+    assert settings_of_the_server(made.target) == {**ARGUMENTS, **S3}
+    assert "hidden" not in repr(made.target)
+
+
+def test_settings_of_s3_hold_beside_a_running_server_and_no_secret_starts_the_jvm(
+    launches: list[dict[str, str]],
+) -> None:
+    secrets = {f"{CATALOG}.s3.secret-access-key": "hidden", f"{CATALOG}.s3.session-token": "hidden too"}
+    started = launch(launches, configure(builder(**secrets), token="s3cret", **RUNNING, **S3))
+    assert started == {PACKAGES: f"{ICEBERG_RUNTIME},{AWS_BUNDLE}", SUBMIT_ARGS: ""}
+
+
+def test_the_environment_names_the_store_and_a_contradiction_is_refused_without_the_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ICEBERG_HMS_S3_ACCESS_KEY_ID", "lake")
+    monkeypatch.setenv("ICEBERG_HMS_S3_SECRET_ACCESS_KEY", "hidden")
+    with pytest.raises(ConfigError, match=rf"remove {CATALOG}\.s3\.secret-access-key from the builder") as refused:
+        configure(builder(**{f"{CATALOG}.s3.secret-access-key": "hidden-by-him"}), **RUNNING).getOrCreate()
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_package_for_s3_alone_is_fetched_where_the_runtime_is_a_jar(launches: list[dict[str, str]]) -> None:
+    jar = "/jars/iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
+    made = configure(builder(**{JARS: jar}), warehouse="s3://b/wh", **RUNNING)
+    assert launch(launches, made)[PACKAGES] == AWS_BUNDLE
 
 
 def test_the_users_packages_are_fetched_beside_ours(

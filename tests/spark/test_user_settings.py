@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.spark.configuration import JARS, PACKAGES
+from iceberg_hms.spark.configuration import ICEBERG_RUNTIME, JARS, PACKAGES
+from iceberg_hms.spark.s3 import AWS_BUNDLE
 from iceberg_hms.spark.user_settings import SUBMIT_ARGS, SparkFiles, SubmitArguments, parse_properties, read_properties
 
 RUNTIME = "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
@@ -114,7 +115,7 @@ def test_without_spark_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SparkFiles({})
     assert nothing.user_settings({}).settings == {}
     assert nothing.metastore({}) is None
-    assert not nothing.has_runtime({})
+    assert nothing.lacking({}, [ICEBERG_RUNTIME]) == [ICEBERG_RUNTIME]
 
 
 def test_the_first_hive_site_on_the_class_path_names_the_metastore(tmp_path: Path) -> None:
@@ -160,9 +161,15 @@ def test_a_hive_site_that_is_no_xml_is_named(tmp_path: Path) -> None:
 def test_the_runtime_is_known_by_its_name(settings: dict[str, str], has: bool, tmp_path: Path) -> None:
     write(tmp_path / "lib" / RUNTIME, "")
     placed: dict[str, object] = {key: value.format(home=tmp_path) for key, value in settings.items()}
-    assert files(tmp_path).has_runtime(placed) is has
+    lacking = files(tmp_path).lacking(placed, [ICEBERG_RUNTIME, AWS_BUNDLE])
+    assert lacking == ([AWS_BUNDLE] if has else [ICEBERG_RUNTIME, AWS_BUNDLE])
 
 
 def test_the_runtime_is_found_among_the_jars_of_the_installation(tmp_path: Path) -> None:
     write(tmp_path / "jars" / RUNTIME, "")
-    assert files(tmp_path).has_runtime({})
+    assert files(tmp_path).lacking({}, [ICEBERG_RUNTIME]) == []
+
+
+@pytest.mark.parametrize("settings", [{JARS: "/jars/iceberg-aws-bundle-1.11.0.jar"}, {PACKAGES: f"{AWS_BUNDLE}.1"}])
+def test_the_library_of_aws_is_known_by_its_name(settings: dict[str, str], tmp_path: Path) -> None:
+    assert files(tmp_path).lacking(settings, [ICEBERG_RUNTIME, AWS_BUNDLE]) == [ICEBERG_RUNTIME]
