@@ -27,7 +27,6 @@ from benchmarks import instruments, loads
 from benchmarks.instruments import ROOT, Serving, serving
 from benchmarks.loads import Load, LoadBlock
 from iceberg_hms.local.metastore import LocalMetastore
-from integration.stores.metastores import conf_for_bucket
 from integration.stores.minio import ObjectStore, local_object_store
 
 BUCKET = "lake"
@@ -47,8 +46,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms ")))
         store = stack.enter_context(local_object_store(folder))
         store.make_bucket(BUCKET)
-        conf = conf_for_bucket(BUCKET, folder / "folders")
-        metastore = stack.enter_context(LocalMetastore(folder / "hms", conf=conf, warehouse=f"s3://{BUCKET}/warehouse"))
+        metastore = stack.enter_context(LocalMetastore(folder / "hms", warehouse=f"s3://{BUCKET}/warehouse"))
         found = measure(stack, folder, store, metastore, arguments)
     instruments.print_table(
         ("in flight", "answers later by", "commits/s", "p50 ms", "p99 ms"), [_row(blocks) for blocks in found]

@@ -232,14 +232,14 @@ def test_the_toml_file_in_conf_loads_and_names_every_setting() -> None:
 
 def test_the_values_that_the_toml_file_shows_are_the_defaults() -> None:
     text = (CONF / "iceberg-hms.toml").read_text(encoding="utf-8")
-    lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r'# "?[a-z.-]+"? = ', line)]
+    lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r'# "?[a-z0-9.-]+"? = ', line)]
     shown, server = load(_dotted(tomllib.loads("\n".join(lines))), environ={})
     assert dataclasses.replace(shown, user="") == dataclasses.replace(Settings(), user="")
     assert server == RestSettings()
 
 
 def _keys(text: str) -> set[str]:
-    return {found.group(1) for line in text.splitlines() if (found := re.match(r'(?:# )?"?([a-z.-]+)"? = ', line))}
+    return {found.group(1) for line in text.splitlines() if (found := re.match(r'(?:# )?"?([a-z0-9.-]+)"? = ', line))}
 
 
 def _dotted(table: dict[str, object], prefix: str = "") -> dict[str, object]:
