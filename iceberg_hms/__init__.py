@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import CompareAndSwapUnproven as CompareAndSwapUnproven
     from iceberg_hms.errors import ConfigError as ConfigError
     from iceberg_hms.errors import CorruptFile as CorruptFile
+    from iceberg_hms.errors import CredentialsUnavailable as CredentialsUnavailable
     from iceberg_hms.errors import EngineError as EngineError
     from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
     from iceberg_hms.errors import FileBeyondLimit as FileBeyondLimit
@@ -83,6 +84,7 @@ _ERRORS = (
     "CommitStateUnknown",
     "ConfigError",
     "CorruptFile",
+    "CredentialsUnavailable",
     "EngineError",
     "FileAlreadyExists",
     "FileBeyondLimit",

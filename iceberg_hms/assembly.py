@@ -33,7 +33,7 @@ from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.storage.drivers import remote_drivers
+from iceberg_hms.storage.drivers import make_vending, remote_drivers
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
 
@@ -135,6 +135,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         subscribe=events.subscribe,
         close=close,
         locks=LockAdmin(ports, settings, lock, keepers),
+        make_vending=partial(make_vending, settings, clock),
     )
 
 

@@ -312,6 +312,17 @@ class IssuerUnavailable(IcebergHmsError):
     default_next_step = "send the request again"
 
 
+class CredentialsUnavailable(IcebergHmsError):
+    """The store gave the server no short-lived credentials for a client. Nothing was changed, and nothing else of the
+    request was done."""
+
+    proved_failed = True
+    default_next_step = (
+        "send the request again; if it goes on, the server's operator sees to `rest.vended-role-arn`, the server's own "
+        "credentials for S3 and the store's token service (STS)"
+    )
+
+
 class MetastoreError(IcebergHmsError):
     """Base of what goes wrong between us and the Hive Metastore."""
 

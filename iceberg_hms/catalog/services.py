@@ -58,11 +58,37 @@ class TableLister(Protocol):
         ...
 
 
+class CredentialVending(Protocol):
+    """Makes short-lived credentials of a store for clients, which the store itself narrows to some folders. Properties
+    are those of Iceberg's FileIO."""
+
+    @property
+    def client_properties(self) -> Mapping[str, str]:
+        """What clients need besides: where the store is and how it is called, without secrets."""
+        ...
+
+    def serves(self, location: str) -> bool:
+        """Whether a location is in a store that this is for."""
+        ...
+
+    def vend(self, folders: Sequence[str], *, write: bool) -> Mapping[str, str]:
+        """Credentials for what is below these folders, with the time at which they expire: to read, or to write and
+        delete as well. Callers that ask for the same get the same ones, of whose life at least a third is left.
+        Raises LocationNotAllowed for a folder to which the store cannot narrow them, CredentialsUnavailable."""
+        ...
+
+
+class MakeVending(Protocol):
+    """Raises ConfigError for settings with which no credentials can be made."""
+
+    def __call__(self, *, role_arn: str, duration_seconds: int) -> CredentialVending: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
-    `MetadataCache.use_memory`, for manifests. locks: None for a catalog in memory."""
+    `MetadataCache.use_memory`, for manifests. locks, make_vending: None for a catalog in memory."""
 
     settings: Settings
     ports: CommitPorts
@@ -78,3 +104,4 @@ class Services:
     subscribe: Callable[[Listener], None]
     close: Callable[[], None]
     locks: LockAdmin | None = None
+    make_vending: MakeVending | None = None

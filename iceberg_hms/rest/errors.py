@@ -68,6 +68,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.CommitStateUnknown: ErrorRule(500, "CommitStateUnknownException"),
     errors.MetastoreUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     errors.ResourceExhausted: ErrorRule(503, "ServiceUnavailableException", _RETRY),
+    errors.CredentialsUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     Exception: ErrorRule(500, "ServiceFailureException"),
 }
 
@@ -105,6 +106,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.AccessDenied: "The metastore does not allow this server to do it",
     errors.LockUnavailable: "The lock of the table cannot be taken",
     errors.ResourceExhausted: "The server is short of memory or of open files",
+    errors.CredentialsUnavailable: "The store gave no credentials for the table",
     errors.StorageError: "A file could not be read or written",
     errors.CorruptFile: "A file is damaged",
     errors.FileBeyondLimit: "A file is beyond a limit of this server",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import StorageRefused
+from iceberg_hms.errors import ConfigError, StorageRefused
 from iceberg_hms.format.locations import Location
 from iceberg_hms.storage.driver import Driver
 from iceberg_hms.storage.files import MakeDriver
 from iceberg_hms.storage.retries import Retries
+
+if TYPE_CHECKING:
+    from iceberg_hms.storage.s3.vending import StsVending
 
 
 def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[str, MakeDriver]:
@@ -24,6 +27,18 @@ def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[s
         "viewfs": partial(_hdfs, settings, clock),
         "gs": partial(_gs, settings, clock),
     }
+
+
+def make_vending(settings: Settings, clock: Clock, *, role_arn: str, duration_seconds: int) -> StsVending:
+    """What makes credentials for clients. Raises ConfigError as `StsVending`, and if its library is not installed."""
+    try:
+        from iceberg_hms.storage.s3.vending import StsVending
+    except ImportError as error:
+        raise ConfigError(
+            f"`rest.vended-credentials` is sts, which needs the package {error.name}",
+            next_step="pip install 'iceberg-hms[s3]'",
+        ) from error
+    return StsVending(settings, clock, role_arn=role_arn, duration_seconds=duration_seconds)
 
 
 def _s3(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:

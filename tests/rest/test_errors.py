@@ -45,6 +45,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.LockLost("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageRefused("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.CredentialsUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
     (errors.ResourceExhausted("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.FileBeyondLimit("file:/x", "large"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
@@ -113,6 +114,7 @@ def test_no_other_response_has_a_retry_after() -> None:
         errors.IssuerUnavailable,
         errors.MetastoreUnavailable,
         errors.ResourceExhausted,
+        errors.CredentialsUnavailable,
     }
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), "the-id", commit=True).headers
 

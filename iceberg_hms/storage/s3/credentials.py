@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import botocore.session
@@ -10,26 +11,36 @@ from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider
 
 from iceberg_hms.config import Settings
 
+#: At DEBUG they would write what STS answers, and session tokens, into the log of a program that logs all at DEBUG.
+for _name in ("botocore.parsers", "botocore.auth"):
+    logging.getLogger(_name).setLevel(logging.INFO)
+
 #: Where neither a setting nor the AWS tools name one; stores that are not AWS mostly accept any.
 _DEFAULT_REGION: Final = "us-east-1"
 
 
 def make_session(settings: Settings) -> botocore.session.Session:
+    """A session whose credentials are those of `make_source_session`, or of the role to assume with them."""
+    source = make_source_session(settings)
+    if not settings.s3_role_arn:
+        return source
+    assuming = botocore.session.Session()
+    provider = _RoleProvider(settings, source)
+    # The first provider of the chain wins.
+    chain = assuming.get_component("credential_provider")
+    chain.insert_before(chain.providers[0].METHOD, provider)
+    return assuming
+
+
+def make_source_session(settings: Settings) -> botocore.session.Session:
     """A session whose credentials are those of the settings, or those that the AWS tools find (environment, shared
-    files, web identity, container, instance), and of the role to assume with them."""
+    files, web identity, container, instance)."""
     session = botocore.session.Session()
     if settings.s3_access_key_id:
         session.set_credentials(
             settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token or None
         )
-    if not settings.s3_role_arn:
-        return session
-    assuming = botocore.session.Session()
-    provider = _RoleProvider(settings, session)
-    # The first provider of the chain wins.
-    chain = assuming.get_component("credential_provider")
-    chain.insert_before(chain.providers[0].METHOD, provider)
-    return assuming
+    return session
 
 
 def region_of(settings: Settings, session: botocore.session.Session) -> str:
