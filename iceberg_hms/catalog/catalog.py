@@ -20,6 +20,7 @@ from iceberg_hms.catalog.hive_drops import HiveDrops
 from iceberg_hms.catalog.locations import (
     NAMESPACE_LOCATION,
     NewFolder,
+    client_folders,
     client_locations,
     new_folder,
     refuse_shared_namespace,
@@ -234,6 +235,12 @@ class Catalog:
             self._locations.guard().check_file(str(loaded.metadata_location), "the table's metadata file")
         return loaded
 
+    def client_folders(
+        self, table: LoadedTable, may: Callable[[str], bool], serves: Callable[[str], bool]
+    ) -> list[str]:
+        """As `locations.client_folders`, for the REST server."""
+        return client_folders(self._locations, table, may, serves)
+
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
         return self.services.ports.pointer.load(table_name(identifier))
@@ -320,6 +327,7 @@ class Catalog:
         properties: Mapping[str, str] | None = None,
         *,
         client: Client | None = None,
+        check: Callable[[LoadedTable], None] | None = None,
     ) -> Table:
         """Create an empty table.
 
@@ -327,12 +335,15 @@ class Catalog:
         partition_spec: None, a PartitionSpec, the spec's JSON, or transforms such as ["day(event_time)", "level"].
         properties: table properties; `format-version` chooses the version (2).
         client: its caller owns the table; else the one whom `hive.metastore.table.owner` names, or the setting `user`.
+        check: is called with the table before anything is written; what it raises ends the call.
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         name = new_table_name(identifier)
         staged, chosen = self._staged(
             name, schema, partition_spec, sort_order, location, properties, client, staged=False
         )
+        if check is not None:
+            check(staged)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
         report = self._create(name, change, client, chosen=chosen, owns_folder=chosen.is_owned)
         return Table(self._access, name, report.metadata, report.metadata_location)

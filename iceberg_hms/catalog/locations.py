@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.coordinator.locations.folder_overlaps import (
     HiveRows,
@@ -17,7 +18,10 @@ from iceberg_hms.coordinator.locations.folder_overlaps import (
 )
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations, LocationPolicy
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.locations import check_length
+from iceberg_hms.errors import LocationNotAllowed
+from iceberg_hms.format.locations import Location, check_length, contains, parse
+from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: The namespace property with the location of its new tables.
 NAMESPACE_LOCATION: Final = "location"
@@ -29,6 +33,46 @@ def client_locations(policy: LocationPolicy | None, name: TableName, client: Cli
     """Which locations a caller may name for a table or view; None: every one. client: None for a caller of whom nothing
     is known, who may use the table's own namespace."""
     return None if policy is None else ClientLocations(policy, name.namespace, (client or Client()).may_write)
+
+
+def folders_of(metadata: TableMetadata, serves: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """The folders in which a table's files are written, in a store, as the name of the field or property and the
+    location. serves: whether a location is in the store."""
+    named = [("location", metadata.location)]
+    named += [(key, folder) for key in LOCATION_PROPERTIES if (folder := metadata.properties.get(key))]
+    found: list[Location] = []
+    for what, folder in named:
+        if not serves(folder):
+            continue
+        location = parse(f"{folder.rstrip('/')}/")
+        if not any(contains(each, location) for each in found):
+            found.append(location)
+            yield what, folder
+
+
+def client_folders(
+    policy: LocationPolicy | None, table: LoadedTable, may: Callable[[str], bool], serves: Callable[[str], bool]
+) -> list[str]:
+    """The folders of a table, in a store, for which one caller may have credentials: those in which it might put a
+    table of the same namespace, or in which the table is. policy: None for callers with the process's rights. may:
+    whether the caller may do in a namespace what the credentials are for. serves: as for `folders_of`.
+    Raises LocationNotAllowed if the folder of the table itself is none of them, MetastoreError."""
+    folders = list(folders_of(table.metadata, serves))
+    if policy is None or table.row is None or not folders:
+        return [folder for _, folder in folders]
+    guard = ClientLocations(policy, table.name.namespace, may).of_table(
+        policy.table_guard(table.row, table.metadata), table.row
+    )
+    allowed = []
+    for what, folder in folders:
+        try:
+            guard.check_folder(folder, what)
+        except LocationNotAllowed:
+            if what == "location":
+                raise
+        else:
+            allowed.append(folder)
+    return allowed
 
 
 def namespace_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:

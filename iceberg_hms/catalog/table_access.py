@@ -12,7 +12,7 @@ from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import NoSuchTable, QueueFull
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -22,11 +22,13 @@ LEASE_MARGIN_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A table's state. metadata_location is None for a staged table that is not yet committed."""
+    """A table's state. metadata_location and row, that of the metastore, are None for a staged table that is not yet
+    committed."""
 
     name: TableName
     metadata_location: str | None
     metadata: TableMetadata
+    row: Pointer | None = None
 
 
 class _ProcessState:
@@ -78,7 +80,7 @@ class TableAccess:
         """The table's current state. Concurrent callers share a load, but none that began before they called. Raises
         NoSuchTable, MissingFile, CorruptFile."""
         base = self._state.base_loads.get(name)
-        return LoadedTable(name, base.pointer.metadata_location, base.metadata)
+        return LoadedTable(name, base.pointer.metadata_location, base.metadata, base.pointer)
 
     def exists(self, name: TableName) -> bool:
         """Whether an Iceberg table of this name exists."""

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.manifest_merging import ManifestMerging
+from iceberg_hms.catalog.services import CredentialVending
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.reading.metadata_cache import VERSIONS
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, NoSuchTable, NoSuchWarehouse
@@ -32,7 +33,7 @@ from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.access_log import AccessLog
 from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.browsers import BrowserCheck
-from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS, TABLE_IN_NO_NAMESPACE
+from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS, TABLE_IN_NO_NAMESPACE, endpoints_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
 from iceberg_hms.rest.errors import error_response
@@ -44,7 +45,7 @@ from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import send_in_parts
 from iceberg_hms.rest.routing import Match, Routes
-from iceberg_hms.rest.settings import RestSettings
+from iceberg_hms.rest.settings import RestSettings, VendedCredentials
 from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE, is_warehouse_name
 
 #: What supervisors ask again and again.
@@ -98,6 +99,7 @@ def create_app(
         loads=ResponseBodyCache(memory),
         clock=clock,
         warehouses={name: each for name, (_, each) in served.items()},
+        vending=_vending(catalog, settings),
     )
     catalog.subscribe(context.counters.count_event)
     catalog.subscribe(ServerTrail(clock, DEFAULT_WAREHOUSE).write)
@@ -111,6 +113,7 @@ def create_app(
             read_threads=_read_threads(its),
             write_threads=_write_threads(its),
             warehouse=name,
+            vending=_vending(each, its),
         )
         each.subscribe(context.counters.count_event)
         each.subscribe(ServerTrail(clock, name).write)
@@ -124,6 +127,15 @@ def _for_clients(catalog: Catalog, settings: RestSettings, *, free: bool) -> Cat
     if free:
         return catalog
     return catalog.for_clients(settings.rest_allowed_locations, strict=settings.rest_locations == "strict")
+
+
+def _vending(catalog: Catalog, settings: RestSettings) -> CredentialVending | None:
+    if settings.rest_vended_credentials == VendedCredentials.NONE:
+        return None
+    make = catalog.services.make_vending
+    if make is None:
+        raise ConfigError("`rest.vended-credentials` is set, but this catalog is in memory", next_step="leave it out")
+    return make(role_arn=settings.rest_vended_role_arn, duration_seconds=settings.rest_vended_duration_seconds)
 
 
 def _memory(max_bytes: int, catalogs: Iterable[Catalog]) -> MemoryBudget:
@@ -190,7 +202,9 @@ class App:
         #: Set by another thread when another server is about to take over: each answer closes its connection.
         self.retiring = False
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context, self.health))
-        self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
+        self._prefixed = {
+            each.warehouse: (each, Routes(_resources(each, endpoints_of(each.settings)))) for each in contexts
+        }
         self._failures = FailureLog(context.clock)
         self._access_log = AccessLog(context.clock, enabled=context.settings.rest_access_log)
         hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
@@ -327,7 +341,7 @@ class App:
 def _targets(context: ServerContext, health: Health) -> Iterator[tuple[str, tuple[str, _Handler]]]:
     for path in _WATCHED:
         yield path, (path, health)
-    yield from _resources(context, (CONFIG, *ENDPOINTS))
+    yield from _resources(context, (CONFIG, *endpoints_of(context.settings)))
 
 
 def _resources(context: ServerContext, endpoints: Sequence[Endpoint]) -> Iterator[tuple[str, tuple[str, _Handler]]]:

@@ -7,10 +7,11 @@ from typing import Final
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchWarehouse
-from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, views
+from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, vended_credentials, views
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
+from iceberg_hms.rest.settings import RestSettings, VendedCredentials
 from iceberg_hms.rest.warehouses import is_warehouse_name
 
 CONFIG_TEMPLATE: Final = "/v1/config"
@@ -67,6 +68,15 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 )
 
 
+#: What a warehouse serves besides where it vends credentials.
+CREDENTIALS: Final = Endpoint("GET", _TABLE + "/credentials", vended_credentials.load_credentials, Action.LOAD_TABLE)
+
+
+def endpoints_of(settings: RestSettings) -> tuple[Endpoint, ...]:
+    """What a warehouse with these settings serves and advertises."""
+    return ENDPOINTS if settings.rest_vended_credentials == VendedCredentials.NONE else (*ENDPOINTS, CREDENTIALS)
+
+
 def advertised(endpoint: Endpoint) -> str:
     """An endpoint in the protocol's spelling, which includes the prefix even for a server without one."""
     return f"{endpoint.method} {endpoint.template.replace('/v1/', '/v1/{prefix}/', 1)}"
@@ -93,7 +103,7 @@ def get_config(request: RestRequest) -> Response:
     body = {
         "defaults": {**reports, **settings.client_defaults},
         "overrides": {**settings.client_overrides, **decided},
-        "endpoints": [advertised(endpoint) for endpoint in ENDPOINTS],
+        "endpoints": [advertised(endpoint) for endpoint in endpoints_of(settings)],
     }
     return json_response(body)
 

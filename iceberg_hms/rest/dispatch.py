@@ -26,6 +26,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.services import CredentialVending
 from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
@@ -44,7 +45,7 @@ from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
-from iceberg_hms.rest.responses import compressed, worth_compressing
+from iceberg_hms.rest.responses import TableConfig, compressed, worth_compressing
 from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE
 
@@ -86,11 +87,11 @@ class ServerContext:
     """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
     lists. write_threads: for requests that take locks. admission: what callers may hold at once. purges: what deletes
     the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
-    warehouse: its name. warehouses: the settings of all that the server has, by name. table_config: what clients get
-    with a table, as a JSON object.
+    warehouse: its name. warehouses: the settings of all that the server has, by name. vending: makes
+    credentials for clients that ask for them; None: nothing does. table_config: what the others get with a table.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
-    the server's, except catalog and settings."""
+    the server's, except catalog, settings and vending."""
 
     catalog: Catalog
     settings: RestSettings
@@ -106,10 +107,12 @@ class ServerContext:
     compress_seconds: float = COMPRESS_SECONDS
     warehouse: str = DEFAULT_WAREHOUSE
     warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
-    table_config: bytes = field(init=False)
+    vending: CredentialVending | None = None
+    table_config: TableConfig = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "table_config", orjson.dumps(self.settings.table_config))
+        config = orjson.dumps(self.settings.table_config)
+        object.__setattr__(self, "table_config", TableConfig(config, version=config))
 
     @property
     def memory(self) -> MemoryBudget:

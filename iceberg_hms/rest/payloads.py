@@ -225,6 +225,12 @@ def boolean(query: Mapping[str, str], name: str) -> bool:
     return value
 
 
+def asks_for_credentials(headers: Mapping[str, str]) -> bool:
+    """Whether the client takes credentials for a table's files (REST spec: parameter `data-access`)."""
+    ways = headers.get("x-iceberg-access-delegation", "").lower().split(",")
+    return "vended-credentials" in [each.strip() for each in ways]
+
+
 def idempotency_key(headers: Mapping[str, str]) -> str | None:
     """The header Idempotency-Key, a UUID (REST spec: parameter `idempotency-key`)."""
     value = headers.get("idempotency-key")

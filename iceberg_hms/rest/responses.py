@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 JSON: Final = "application/json"
-#: The `config` of tables, as a JSON object, if no setting has one.
-NO_CONFIG: Final = b"{}"
 #: Smaller bodies are sent uncompressed: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
 #: Bytes of a body that may wait for a client when the response has ended.
@@ -38,6 +37,25 @@ class _AsJavaSpellsIt(bytes):
     def lower(self) -> bytes:
         return b"ETag"
 
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """What clients get with a table. config: a JSON object. credentials: a JSON list, or nothing. version: tells it
+    from others, in the ETag; without secrets."""
+
+    config: bytes = field(default=b"{}", repr=False)
+    credentials: bytes = field(default=b"", repr=False)
+    version: bytes = b"{}"
+
+    @property
+    def tail(self) -> bytes:
+        """The end of a LoadTableResult."""
+        credentials = b',"storage-credentials":' + self.credentials if self.credentials else b""
+        return b',"config":' + self.config + credentials + b"}"
+
+
+#: If no setting has one.
+NO_CONFIG: Final = TableConfig()
 
 _ETAG: Final = _AsJavaSpellsIt(b"etag")
 _JSON_TYPE: Final = (b"content-type", JSON.encode())
@@ -80,25 +98,28 @@ def table_response(
     memory: MemoryBudget,
     *,
     tag: str | None = None,
-    config: bytes = NO_CONFIG,
+    config: TableConfig = NO_CONFIG,
 ) -> Response:
     """A LoadTableResult. `data` is the metadata's JSON, which is sent as it is.
 
     metadata_location: None for a staged table, which has none yet. memory: counts the body. tag: the ETag, if clients
-    may cache the response. config: what clients get with a table, as a JSON object.
+    may cache the response.
     """
     body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
-    body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
-    return counted_response(body, memory, must=True, tag=tag)
+    body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config.config)}
+    if not config.credentials:
+        return counted_response(body, memory, must=True, tag=tag)
+    body["storage-credentials"] = orjson.Fragment(config.credentials)
+    return never_stored(counted_response(body, memory, must=True, tag=tag))
 
 
 def commit_response(
-    metadata: TableMetadata, metadata_location: str, bodies: ResponseBodyCache, config: bytes = NO_CONFIG
+    metadata: TableMetadata, metadata_location: str, bodies: ResponseBodyCache, config: TableConfig = NO_CONFIG
 ) -> Response:
     """A CommitTableResponse. bodies: commits of one group share its body. config: what a load would return."""
     version = version_of(metadata, metadata_location)
     body = bodies.get(version, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
-    return SharedResponse(body, entity_tag(version, "all", config))
+    return SharedResponse(body, entity_tag(version, "all", config.version))
 
 
 def loaded_response(
@@ -106,18 +127,19 @@ def loaded_response(
     metadata_location: str,
     snapshots: str,
     bodies: ResponseBodyCache,
-    config: bytes = NO_CONFIG,
+    config: TableConfig = NO_CONFIG,
 ) -> Response:
     """A LoadTableResult of a table that exists. snapshots: "all", or "refs" for those of branches and tags alone.
     A metadata file never changes, so later loads of the same version share the body. Raises ResourceExhausted."""
 
     def render() -> Iterator[bytes | CompressedPart]:
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
-        return _parts(metadata_location, data, b',"config":' + config + b"}")
+        return _parts(metadata_location, data, config.tail)
 
     version = version_of(metadata, metadata_location)
-    tag = entity_tag(version, snapshots, config)
-    return SharedResponse(bodies.get(f"load {tag}", render, must=False), tag)
+    tag = entity_tag(version, snapshots, config.version)
+    response = SharedResponse(bodies.get(f"load {tag}", render, must=False), tag)
+    return never_stored(response) if config.credentials else response
 
 
 def _parts(
@@ -126,6 +148,12 @@ def _parts(
     yield b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
     yield from metadata
     yield tail
+
+
+def never_stored(response: Response) -> Response:
+    """The same response for the client alone: it holds credentials."""
+    response.raw_headers.append((b"cache-control", b"no-store"))
+    return response
 
 
 def not_modified(tag: str) -> Response:
@@ -142,9 +170,9 @@ def version_of(metadata: TableMetadata, metadata_location: str) -> str:
 
 
 @lru_cache(maxsize=KEPT_BODIES)
-def entity_tag(version: str, snapshots: str, config: bytes = NO_CONFIG) -> str:
-    """The ETag of a table's version (`version_of`) with this `snapshots` parameter and this config. Weak, because the
-    same response may be sent compressed or not (RFC 9110, 8.8.1)."""
+def entity_tag(version: str, snapshots: str, config: bytes = NO_CONFIG.version) -> str:
+    """The ETag of a table's version (`version_of`) with this `snapshots` parameter and this `TableConfig.version`.
+    Weak, because the same response may be sent compressed or not (RFC 9110, 8.8.1)."""
     digest = hashlib.blake2b(f"{snapshots} {version}".encode() + config, digest_size=16).hexdigest()
     return f'W/"{digest}"'
 

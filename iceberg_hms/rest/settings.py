@@ -43,6 +43,9 @@ OF_ONE_WAREHOUSE: Final = frozenset(
         "rest.read-only",
         "rest.table-config",
         "rest.threads",
+        "rest.vended-credentials",
+        "rest.vended-duration-seconds",
+        "rest.vended-role-arn",
     }
 )
 
@@ -58,6 +61,13 @@ class PurgePolicy(StrEnum):
     DELETE = "delete"
     KEEP = "keep"
     REFUSE = "refuse"
+
+
+class VendedCredentials(StrEnum):
+    """What makes credentials for clients (`rest.vended-credentials`)."""
+
+    NONE = "none"
+    STS = "sts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +225,27 @@ class RestSettings(SettingsGroup):
         "rest.table-config",
         "Properties that clients get with each table that they load, create or register, for its files: "
         "`name=value`, separated by commas, or one a line.",
+    )
+    rest_vended_credentials: str = text(
+        "rest.vended-credentials",
+        "What clients that ask for it (`X-Iceberg-Access-Delegation: vended-credentials`) get for a table's files: "
+        "nothing (`none`), or short-lived credentials for its folders alone, made by AssumeRole of the store's token "
+        "service (`sts`), to read or to write as the caller's scopes say.",
+        VendedCredentials.NONE.value,
+        choices=tuple(each.value for each in VendedCredentials),
+    )
+    rest_vended_role_arn: str = text(
+        "rest.vended-role-arn",
+        "Role that the server assumes for clients, with its own credentials for S3; empty: that of `s3.role-arn`. AWS "
+        "and Ceph need one, MinIO looks at none.",
+    )
+    rest_vended_duration_seconds: int = number(
+        "rest.vended-duration-seconds",
+        3_600,
+        900,
+        43_200,
+        "How long such credentials live, in seconds. Each client gets at least a third of it. A role bounds it, to an "
+        "hour where the server's own credentials are those of a role.",
     )
     rest_namespace_separator: str = text(
         "rest.namespace-separator",

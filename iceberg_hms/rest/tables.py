@@ -15,6 +15,8 @@ from starlette.responses import Response
 
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.catalog.table_access import LoadedTable
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     InvalidInput,
     MissingFile,
@@ -24,7 +26,7 @@ from iceberg_hms.errors import (
     ReadOnly,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.rest import payloads, responses
+from iceberg_hms.rest import payloads, responses, vended_credentials
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
@@ -66,11 +68,20 @@ def create_table(request: RestRequest) -> Response:
     marks = protected.marks_of_new_tables(request.catalog.settings)
     request.require_protected(protected.changed(fields.string_map("properties"), marks), *identifier)
     if is_staged:
-        staged = request.catalog.stage_table(identifier, *shape, client=request.client).metadata
+        staged = request.catalog.stage_table(identifier, *shape, client=request.client)
         return responses.table_response(
-            staged.to_bytes(), None, request.context.memory, config=request.context.table_config
+            staged.metadata.to_bytes(),
+            None,
+            request.context.memory,
+            config=vended_credentials.config_of_new(request, staged),
         )
-    return _served(request, request.catalog.create_table(identifier, *shape, client=request.client))
+    configs: list[responses.TableConfig] = []
+
+    def check(table: LoadedTable) -> None:
+        configs.append(vended_credentials.config_of_new(request, table))
+
+    created = request.catalog.create_table(identifier, *shape, client=request.client, check=check)
+    return _served(request, created, configs[-1])
 
 
 def load_table(request: RestRequest) -> Response:
@@ -86,8 +97,8 @@ def load_table(request: RestRequest) -> Response:
             # With the location, as Java does: the file is the table's own. Not NoSuchTable, after which Spark would
             # read the table through Hive.
             raise NotFound(error.message) from error
-    location, config = str(loaded.metadata_location), request.context.table_config
-    tag = responses.entity_tag(responses.version_of(loaded.metadata, location), mode, config)
+    location, config = str(loaded.metadata_location), vended_credentials.config_of_loaded(request, loaded)
+    tag = responses.entity_tag(responses.version_of(loaded.metadata, location), mode, config.version)
     if responses.tag_matches(request.headers.get("if-none-match"), tag):
         return responses.not_modified(tag)
     return responses.loaded_response(loaded.metadata, location, mode, request.context.loads, config)
@@ -178,12 +189,18 @@ def register_table(request: RestRequest) -> Response:
     request.require(Action.READ_ANY_FILE, EVERYWHERE)
     request.require(Action.REGISTER_TABLE, *identifier)
 
+    configs: list[responses.TableConfig] = []
+
     def check(metadata: TableMetadata, replaced: TableMetadata | None) -> None:
         if replaced is None:
             keys = protected.changed(metadata.properties, protected.marks_of_new_tables(request.catalog.settings))
         else:
             keys = protected.replaced(metadata.properties, replaced.properties)
         request.require_protected(keys, *identifier)
+        if not configs:
+            # The second call is under the table's lock, which a store that hangs must not keep.
+            table = LoadedTable(TableName(*identifier), file, metadata)
+            configs.append(vended_credentials.config_of_new(request, table))
 
     try:
         registered = request.catalog.register_table(
@@ -200,7 +217,7 @@ def register_table(request: RestRequest) -> Response:
             raise
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
-    return _served(request, registered)
+    return _served(request, registered, configs[-1])
 
 
 def named_table(request: RestRequest) -> tuple[str, str]:
@@ -208,7 +225,8 @@ def named_table(request: RestRequest) -> tuple[str, str]:
     return payloads.single_level(request.parameters["namespace"], request.parameters["table"], NoSuchTable)
 
 
-def _served(request: RestRequest, table: Table) -> Response:
-    config, memory = request.context.table_config, request.context.memory
-    tag = responses.entity_tag(responses.version_of(table.metadata, table.metadata_location), "all", config)
-    return responses.table_response(table.metadata.to_bytes(), table.metadata_location, memory, tag=tag, config=config)
+def _served(request: RestRequest, table: Table, config: responses.TableConfig) -> Response:
+    tag = responses.entity_tag(responses.version_of(table.metadata, table.metadata_location), "all", config.version)
+    return responses.table_response(
+        table.metadata.to_bytes(), table.metadata_location, request.context.memory, tag=tag, config=config
+    )
