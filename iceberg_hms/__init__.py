@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import ResourceExhausted as ResourceExhausted
     from iceberg_hms.errors import ScopeMissing as ScopeMissing
     from iceberg_hms.errors import StorageError as StorageError
+    from iceberg_hms.errors import StorageRefused as StorageRefused
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
     from iceberg_hms.expressions.expression import col as col
     from iceberg_hms.format.manifests.manifest import DataFile as DataFile
@@ -115,6 +116,7 @@ _ERRORS = (
     "QueueFull",
     "ScopeMissing",
     "StorageError",
+    "StorageRefused",
     "ResourceExhausted",
     "UnsupportedFormat",
 )

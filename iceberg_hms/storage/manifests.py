@@ -56,7 +56,7 @@ _BYTES_PER_MANIFEST: Final = 1_200
 #: Memory of a file that is read, in times of its length: its bytes, and a block that is inflated or a list's records.
 _TIMES_LENGTH: Final = 2
 #: So many bytes of manifests are read at the same time; or one, if it has more.
-_BATCH_BYTES: Final = 64 * 1024 * 1024
+BATCH_BYTES: Final = 64 * 1024 * 1024
 #: How long files of local disks are read one after the other.
 _LOCAL_SECONDS: Final = 0.1
 
@@ -129,16 +129,16 @@ class ManifestStore:
 
         Files of local disks are read one after the other, which takes half the time that it takes to hand them to other
         threads, but no longer than _LOCAL_SECONDS: a folder may be mounted from far away. All others are read in
-        parallel: `io_threads` at a time, and no more than _BATCH_BYTES, as their writers say."""
+        parallel: `io_threads` at a time, and no more than BATCH_BYTES, as their writers say."""
         batch: list[Callable[[], Result]] = []
-        left, local_until = _BATCH_BYTES, self.runtime.now() + _LOCAL_SECONDS
+        left, local_until = BATCH_BYTES, self.runtime.now() + _LOCAL_SECONDS
         for file in files:
             if not batch and parse(file.manifest_path).is_local and self.runtime.now() < local_until:
                 yield read(file)
                 continue
             if len(batch) == self.io_threads or (batch and file.manifest_length > left):
                 yield from self.runtime.gather(batch)
-                batch, left = [], _BATCH_BYTES
+                batch, left = [], BATCH_BYTES
             batch.append(partial(read, file))
             left -= max(0, file.manifest_length)
         if batch:
@@ -178,7 +178,7 @@ class TableManifests:
         far = [each for each in lists if not parse(each).is_local and self._known(each) is None]
         if len(far) < 2:
             return
-        width, left = self._store.io_threads, _BATCH_BYTES
+        width, left = self._store.io_threads, BATCH_BYTES
         for start in range(0, len(far), width):
             if left <= 0:
                 return

@@ -219,7 +219,7 @@ def test_a_list_that_cannot_be_fetched_fails_when_it_is_asked_for() -> None:
 
 
 def test_no_more_lists_are_fetched_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests_module, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(manifests_module, "BATCH_BYTES", 1)
     files, runtime = CountingFiles(), Batches()
     snapshots = far_lists(files, 5)
     ManifestStore(files, Settings(io_threads=2), runtime).open().fetch(lists_of(snapshots))
