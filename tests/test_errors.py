@@ -75,6 +75,7 @@ PROVED = {
     "ReadOnly",
     "ScopeMissing",
     "IssuerUnavailable",
+    "CredentialsUnavailable",
     "ProvedFailure",
 }
 

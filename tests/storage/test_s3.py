@@ -138,7 +138,13 @@ def test_a_forked_child_goes_on_with_the_store_of_its_parent(moto: str, bucket: 
 
 def test_a_forked_child_takes_no_connection_of_its_parent(scripted: ScriptedStore) -> None:
     """Both wait for an answer on a connection at once: on a shared one, each might get the other's."""
-    scripted.answers = [Answer(200, b"<ListBucketResult/>", {"Content-Type": "application/xml"})]
+    scripted.answers = [
+        Answer(
+            200,
+            b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>",
+            {"Content-Type": "application/xml"},
+        )
+    ]
     code = """
 import os, sys
 from tests.storage.buckets import files_on

@@ -102,11 +102,11 @@ class Staging:
         allowed: list[str] = []
         for commit in self._commits:
             for location in commit.change.identity.lists:
-                if parse(location).is_local:
-                    continue
-                guard = self._guard_of(commit)
                 # What the commit may not read is not read for it. Its own staging raises why.
                 with suppress(IcebergHmsError):
+                    if parse(location).is_local:
+                        continue
+                    guard = self._guard_of(commit)
                     if guard is not None:
                         guard.check_read(location, "manifest-list")
                     allowed.append(location)

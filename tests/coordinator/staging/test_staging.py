@@ -73,7 +73,7 @@ def test_the_lists_of_all_clients_are_fetched_at_once_and_only_those_that_they_m
         return replace(change, identity=ChangeIdentity(snapshot_ids=(1,), lists=lists))
 
     far, near, outside = "s3://bucket/wh/l.avro", "file:/wh/l.avro", "s3://other/l.avro"
-    members = harness.members(adds(far), adds(near), adds(outside), adds(outside))
+    members = harness.members(adds(far), adds(near), adds(outside), adds(outside), adds("no location"))
     policy = LocationPolicy(harness.ports.files, warehouse="s3://bucket/wh")
     for client in members[:3]:
         client.locations = ClientLocations(policy, "db", lambda _: True)
