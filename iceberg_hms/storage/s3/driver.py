@@ -98,9 +98,9 @@ class S3Driver:
             try:
                 return bucket.head(key)
             except S3Failure as failure:
-                if failure.status != HTTPStatus.NOT_FOUND:
+                if failure.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST):
                     raise
-            # The answer to GET says whether the object is missing or the bucket.
+            # The answer to GET says whether the object is missing or the bucket, and whether credentials expired.
             return bucket.get_tail(key, 1)[0]
 
     def delete(self, location: str) -> bool:
