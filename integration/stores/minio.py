@@ -22,6 +22,7 @@ from typing import Any
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.loaders import create_loader
 
 from iceberg_hms.errors import EngineError
 from integration.faults import LIMIT, until
@@ -37,6 +38,8 @@ _CLIENT = Config(
     s3={"addressing_style": "path"},
     max_pool_connections=16,
 )
+#: For all sessions: reading the description of a service takes longer than a test.
+_LOADER = create_loader()
 #: How many keys one request may delete.
 _DELETE_MAX = 1000
 #: Another process may take a free port before the server does.
@@ -71,7 +74,9 @@ class ObjectStore:
     def client(self, service: str = "s3", *, endpoint: str = "") -> Any:
         """A botocore client that looks at the store from outside; the caller closes it. service: "s3" or "sts".
         endpoint: of a proxy before the store."""
-        return botocore.session.Session().create_client(
+        session = botocore.session.Session()
+        session.register_component("data_loader", _LOADER)
+        return session.create_client(
             service,
             region_name=self.region,
             endpoint_url=endpoint or self.endpoint,
