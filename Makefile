@@ -25,7 +25,7 @@ MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines minio demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines minio stores demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ minio: build/stores/minio  ## build MinIO, for tests on S3: some minutes the fir
 build/stores/minio:
 	@command -v go > /dev/null || { echo "error: Go is needed. next: install it (Debian: apt install golang), or leave it: the tests take moto's server then" >&2; exit 1; }
 	GOBIN="$(CURDIR)/build/stores" go install $(MINIO)
+
+stores: setup java engines minio  ## tables on S3 and HDFS, on MinIO and Hadoop on loopback, with what is slow: STORY_SEED=7 STORY_APPENDS=50
+	$(RUN) $(PY) -m pytest integration/stores
 
 lint: setup  ## ruff: rules and format
 	$(PY) -m ruff check
