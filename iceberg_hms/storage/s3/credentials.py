@@ -8,6 +8,7 @@ from typing import Any, Final
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
+from botocore.loaders import create_loader
 
 from iceberg_hms.config import Settings
 
@@ -19,12 +20,16 @@ for _name in ("botocore.parsers", "botocore.auth"):
 _DEFAULT_REGION: Final = "us-east-1"
 
 
+#: For all sessions: reading the description of S3 takes 0.3 s.
+_LOADER: Final = create_loader()
+
+
 def make_session(settings: Settings) -> botocore.session.Session:
     """A session whose credentials are those of `make_source_session`, or of the role to assume with them."""
     source = make_source_session(settings)
     if not settings.s3_role_arn:
         return source
-    assuming = botocore.session.Session()
+    assuming = _new_session()
     provider = _RoleProvider(settings, source)
     # The first provider of the chain wins.
     chain = assuming.get_component("credential_provider")
@@ -35,11 +40,17 @@ def make_session(settings: Settings) -> botocore.session.Session:
 def make_source_session(settings: Settings) -> botocore.session.Session:
     """A session whose credentials are those of the settings, or those that the AWS tools find (environment, shared
     files, web identity, container, instance)."""
-    session = botocore.session.Session()
+    session = _new_session()
     if settings.s3_access_key_id:
         session.set_credentials(
             settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token or None
         )
+    return session
+
+
+def _new_session() -> botocore.session.Session:
+    session = botocore.session.Session()
+    session.register_component("data_loader", _LOADER)
     return session
 
 
