@@ -17,6 +17,8 @@ from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.stores.bucket_checks import BucketReport, check_bucket
 from integration.stores.minio import ObjectStore
 
+pytestmark = pytest.mark.slow
+
 NAME = TableName("db", "t")
 SCHEMA = pa.schema([("id", pa.int64())])
 

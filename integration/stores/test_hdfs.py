@@ -30,6 +30,8 @@ from integration.engines.site_files import write_site
 from integration.stores.hdfs import NAME_SERVICE, LocalHdfs
 from tests.forking import said_by
 
+pytestmark = pytest.mark.slow
+
 Check = Callable[[Files, str], None]
 _folders = (f"folder-{number}" for number in itertools.count())
 

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parent.parent.parent
 OWNER = """
 import pathlib, sys
 from integration.stores.minio import local_object_store
+
+pytestmark = pytest.mark.slow
 with local_object_store(pathlib.Path(sys.argv[1])) as store:
     print(store.pid, flush=True)
     sys.stdin.read()

@@ -12,6 +12,8 @@ from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.testing.contracts.files import CHECKS, one_of_many_concurrent_writers_wins
 from integration.stores.minio import ObjectStore
 
+pytestmark = pytest.mark.slow
+
 Check = Callable[[Files, str], None]
 #: moto looks and then writes, so that all writers of a race may win.
 _ON_MINIO = {one_of_many_concurrent_writers_wins: pytest.mark.minio}

@@ -26,6 +26,8 @@ from integration.stores import s3_proxy
 from integration.stores.minio import ObjectStore
 from integration.stores.s3_proxy import Answer, S3Proxy
 
+pytestmark = pytest.mark.slow
+
 DATA = bytes(range(256)) * 400
 OLD = {"t/old": len(DATA)}
 #: Where another attempt is expected: no load of the machine may use up the time for it.

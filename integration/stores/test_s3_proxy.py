@@ -26,6 +26,8 @@ from integration.stores import s3_proxy
 from integration.stores.minio import ObjectStore
 from integration.stores.s3_proxy import Answer, S3Proxy, S3Request, sequential_trips
 
+pytestmark = pytest.mark.slow
+
 KEY = "db.db/t/metadata/00001-a b%20ä+.metadata.json"
 
 

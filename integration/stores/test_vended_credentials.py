@@ -26,7 +26,7 @@ from iceberg_hms.rest.settings import RestSettings
 from integration.stores.minio import ObjectStore
 from tests.security.callers import write_tokens
 
-pytestmark = pytest.mark.minio
+pytestmark = [pytest.mark.minio, pytest.mark.slow]
 
 BUCKET = "vended"
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import botocore.session
@@ -28,10 +29,11 @@ def moto() -> Iterator[str]:
         server.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def moto_client(moto: str) -> Callable[[str], Any]:
-    """botocore's client of a service there."""
+    """botocore's client of a service there; one for all tests, since making it takes longer than a test."""
 
+    @cache
     def client(service: str) -> Any:
         return botocore.session.Session().create_client(
             service,

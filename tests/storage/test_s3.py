@@ -28,9 +28,18 @@ def botocore_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
-def test_s3_keeps_the_contract(check: Check, scheme: str, moto: str, bucket: str) -> None:
-    check(files_on(moto), f"{scheme}://{bucket}/a root")
+def test_s3_keeps_the_contract(check: Check, moto: str, bucket: str) -> None:
+    check(files_on(moto), f"s3a://{bucket}/a root")
+
+
+def test_all_schemes_of_s3_name_one_object(moto: str, bucket: str) -> None:
+    files = files_on(moto)
+    files.write(f"s3://{bucket}/x", b"one")
+    for scheme in ("s3", "s3a", "s3n", "S3A"):
+        assert files.read(f"{scheme}://{bucket}/x") == b"one"
+        with pytest.raises(AlreadyExists):
+            files.write(f"{scheme}://{bucket}/x", b"two")
+        assert [each.location for each in files.list_files(f"{scheme}://{bucket}/")] == [f"{scheme}://{bucket}/x"]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
