@@ -119,7 +119,8 @@ class BucketFiles:
         parsed, above = parse(folder), folder.rstrip("/")
         prefix = f"{parsed.path.strip('/')}/"
         for key, (length, modified_ms) in self._objects(parsed.authority).items():
-            if key.startswith(prefix):
+            # pyarrow marks a folder whose last file it deleted by an object whose name ends so.
+            if key.startswith(prefix) and not key.endswith("/"):
                 yield ListedFile(f"{above}/{key.removeprefix(prefix)}", length, modified_ms)
 
     def _objects(self, bucket: str) -> dict[str, tuple[int, int]]:

@@ -121,6 +121,8 @@ def test_a_lost_a_doubled_and_a_refused_commit_are_found(table: BucketTable) -> 
 def test_an_object_below_the_folder_to_which_nothing_leads_is_named(table: BucketTable) -> None:
     orphan = f"{table.paths[0]}.orphan"
     table.put(orphan)
+    # The marker of a folder is no file.
+    table.put(f"{table.paths[0].rpartition('/')[0]}/")
     table.put(f"s3a://{table.bucket}/ware house/db.db/t2/data/of another.parquet")
     report = table.check()
     report.raise_if_broken()
