@@ -2,6 +2,7 @@
 
     python -m integration.appender URI WAREHOUSE TABLE FOLDER WRITER COUNT [CLIENT]
 
+FOLDER is a local one, or a location on S3, which the settings in the environment (ICEBERG_HMS_S3_*) then reach.
 CLIENT is what appends: `library` (the default) is ours; `same` is ours with files that are there already, the same
 for all writers; `unlocked` is ours with its lock switched off; `hive` is PyIceberg's Hive catalog; `rest` is
 PyIceberg's REST catalog, and URI then a server of ours.
@@ -15,13 +16,19 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import requests
+
 import iceberg_hms
+from iceberg_hms.assembly import open_files
+from iceberg_hms.config import Settings
 from integration import interop
+from integration.faults import rewired, until
 
 #: Appends one file, by its location; returns its snapshot, None if the client does not return it.
 Append = Callable[[str], int | None]
@@ -37,7 +44,6 @@ def library(uri: str, warehouse: str, table_name: str, *, locked: bool = True) -
 def unlocked(catalog: Any) -> Any:
     """A catalog with a lock that only this process sees, which no setting allows on a table with other writers."""
     from iceberg_hms.testing.memory_lock import MemoryTableLock
-    from integration.faults import rewired
 
     return rewired(catalog, lock=MemoryTableLock())
 
@@ -50,12 +56,24 @@ def pyiceberg(kind: str, uri: str, warehouse: str, table_name: str) -> Iterator[
         table = catalog.load_table(table_name)
 
         def append(location: str) -> int | None:
-            table.add_files([location], check_duplicate_files=False)
+            try:
+                table.add_files([location], check_duplicate_files=False)
+            except requests.ConnectionError:
+                until(lambda: is_loaded_again(table), "the server is back")
+                raise
             current = table.current_snapshot()
             # A server may answer with a table that has later appends of the same group in it.
             return current.snapshot_id if current is not None and kind == "hive" else None
 
         yield append
+
+
+def is_loaded_again(table: Any) -> bool:
+    try:
+        table.refresh()
+    except requests.ConnectionError:
+        return False
+    return True
 
 
 def is_refusal(error: Exception) -> bool:
@@ -67,7 +85,17 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, CommitFailedException)
 
 
-def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count: int, client: str = "library") -> None:
+def write(location: str, ids: list[int]) -> None:
+    """Write a Parquet file of a few rows."""
+    if location.startswith("file:"):
+        interop.small_parquet(Path(location.removeprefix("file:")), ids)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        data = interop.small_parquet(Path(folder) / "data", ids).read_bytes()
+    open_files(Settings.load({})).write(location, data)
+
+
+def main(uri: str, warehouse: str, table: str, folder: str, writer: int, count: int, client: str = "library") -> None:
     given = (uri, warehouse, table)
     opened = pyiceberg(client, *given) if client in ("hive", "rest") else library(*given, locked=client != "unlocked")
     # Of PyIceberg any error is counted, whatever it is; of ours, only those that we declare.
@@ -76,12 +104,13 @@ def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count:
         _say("ready")
         sys.stdin.readline()
         for number in range(count):
-            path = folder / f"{number}.parquet"
-            if client != "same":
-                path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
-            result: dict[str, Any] = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
+            name = f"{number}.parquet" if client == "same" else f"{writer}-{number}.parquet"
+            path = f"{folder}/{name}" if "://" in folder else f"file:{folder}/{name}"
+            result: dict[str, Any] = {"path": path, "error": None, "refused": False, "snapshot_id": None}
             try:
-                result["snapshot_id"] = append(f"file:{path}")
+                if client != "same":
+                    write(path, [writer * 1_000_000 + number])
+                result["snapshot_id"] = append(path)
             except errors as raised:
                 result |= {"error": f"{type(raised).__name__}: {raised}", "refused": is_refusal(raised)}
             _say(json.dumps(result))
@@ -94,4 +123,4 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     uri, warehouse, table, folder, writer, count, *client = sys.argv[1:]
-    main(uri, warehouse, table, Path(folder), int(writer), int(count), *client)
+    main(uri, warehouse, table, folder, int(writer), int(count), *client)

@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -45,11 +45,12 @@ def running(
     stderr: IO[str] | int = subprocess.PIPE,
     launcher: Sequence[str] = (),
     descriptors: Sequence[int] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A server command and its announcement; it is killed if the test did not end it.
 
     stderr: give a file if it logs much, since nobody reads the pipe. launcher: a command that becomes the program,
-    whose path and arguments follow. descriptors: what it inherits.
+    whose path and arguments follow. descriptors: what it inherits. environ: its settings.
     """
     process = subprocess.Popen(
         [*launcher, PROGRAM, *arguments],
@@ -58,7 +59,7 @@ def running(
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
-        env=clean_environment(),
+        env=clean_environment(**(environ or {})),
     )
     with process:
         try:

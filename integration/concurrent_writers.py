@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +27,8 @@ from typing import Any
 from iceberg_hms.testing.history import check_table
 from integration import interop
 
+#: The error of an append whose writer was killed: it may have landed.
+KILLED = "killed"
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 ROOT = Path(__file__).parent.parent
 
@@ -57,10 +60,11 @@ class AppendResult:
 class ConcurrentWriters:
     """Writers of one table. Each appends `appends` files to it, one a commit. What is started here ends with the stack.
 
+    folder: for the data files; made here, or a location on S3, for processes alone.
     seconds: that a writer may take for all of its appends.
     """
 
-    def __init__(self, stack: ExitStack, table: str, folder: Path, *, appends: int, seconds: float = 240) -> None:
+    def __init__(self, stack: ExitStack, table: str, folder: Path | str, *, appends: int, seconds: float = 240) -> None:
         self._stack = stack
         self._table = table
         self._folder = folder
@@ -68,11 +72,16 @@ class ConcurrentWriters:
         self._seconds = seconds
         self._processes: list[subprocess.Popen[str]] = []
         self._writers: list[Callable[[], list[AppendResult]]] = []
-        folder.mkdir(exist_ok=True)
+        if isinstance(folder, Path):
+            folder.mkdir(exist_ok=True)
 
-    def process(self, name: str, uri: str, warehouse: str, *, client: str = "library", **environ: str) -> None:
-        """A writer in a process of its own; appender.py lists the clients."""
-        where = [uri, warehouse, self._table, str(self._folder), str(len(self._writers)), str(self._appends), client]
+    def process(
+        self, name: str, uri: str, warehouse: str, *, client: str = "library", **environ: str
+    ) -> subprocess.Popen[str]:
+        """A writer in a process of its own; appender.py lists the clients. The caller may kill it (SIGKILL): the append
+        that it was at has the error KILLED then."""
+        writer = len(self._writers)
+        where = [uri, warehouse, self._table, str(self._folder), str(writer), str(self._appends), client]
         process = subprocess.Popen(
             [sys.executable, "-m", "integration.appender", *where],
             stdin=subprocess.PIPE,
@@ -87,10 +96,15 @@ class ConcurrentWriters:
 
         def append() -> list[AppendResult]:
             output, _ = process.communicate("go\n", timeout=self._seconds)
-            assert process.returncode == 0
-            return [AppendResult(name, **json.loads(line)) for line in output.splitlines()]
+            assert process.returncode in (0, -signal.SIGKILL)
+            results = [AppendResult(name, **json.loads(line)) for line in output.splitlines()]
+            if process.returncode and len(results) < self._appends:
+                at = f"{self._folder}/{writer}-{len(results)}.parquet"
+                results.append(AppendResult(name, at if "://" in at else f"file:{at}", KILLED, refused=False))
+            return results
 
         self._writers.append(append)
+        return process
 
     def java(self, name: str, spark: Any, catalog: Any) -> None:
         """A catalog object of Java, on a thread of its own."""
@@ -100,7 +114,9 @@ class ConcurrentWriters:
         def append() -> list[AppendResult]:
             results = []
             for number in range(self._appends):
-                path = interop.small_parquet(self._folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
+                path = interop.small_parquet(
+                    Path(self._folder) / f"{writer}-{number}.parquet", [writer * 1_000_000 + number]
+                )
                 change = table.newFastAppend().appendFile(interop.java_data_file(spark, table, path))
                 error = interop.java_error(change.commit)
                 refused = error is not None and error.startswith(COMMIT_FAILED)
@@ -109,11 +125,12 @@ class ConcurrentWriters:
 
         self._writers.append(append)
 
-    def run(self) -> list[AppendResult]:
-        """Start all, once each has loaded the table, and wait for them."""
+    def run(self, before: Callable[[], object] = lambda: None) -> list[AppendResult]:
+        """Start all, once each has loaded the table, and wait for them. before: called at that moment."""
         for process in self._processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
+        before()
         with ThreadPoolExecutor(len(self._writers)) as pool:
             running = [pool.submit(append) for append in self._writers]
             return [results for each in running for results in each.result()]
