@@ -25,7 +25,7 @@ MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines minio stores demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines minio stores demo test test-all lint types layers tests integration faults kills restarts frozen bench-commit bench-appenders simulate mutants outcomes outcomes-s3 fuzz fuzz-callers siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -103,8 +103,8 @@ bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg
 bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table, by what is rebased; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks appenders $(if $(QUICK),--quick)
 
-# Of `make simulate`: how many schedules, the seed of the first (`make outcomes`, `make fuzz`, `make fuzz-callers` too), and
-# how many processes share them (`make outcomes`, `make mutants` too).
+# Of `make simulate`: how many schedules, the seed of the first (`make outcomes`, `make outcomes-s3`, `make fuzz`,
+# `make fuzz-callers` too), and how many processes share them (`make outcomes`, `make outcomes-s3`, `make mutants` too).
 SCHEDULES := 3000
 SEED := 1
 JOBS := 2
@@ -117,6 +117,9 @@ mutants: setup  ## planted defects of the protocol, each of which the simulation
 
 outcomes: setup java  ## random operations on tables of all shapes, which others read as a model says: STEPS=10000 SEED=7 TRIALS=1000
 	$(RUN) $(PY) -m tests.random_operations --steps $(or $(STEPS),10000) --trials $(or $(TRIALS),1000) --seed $(SEED) --jobs $(JOBS) --spark
+
+outcomes-s3: setup minio  ## the same without Spark, all files in a bucket of MinIO: STEPS=2000 SEED=7 TRIALS=200
+	$(RUN) $(PY) -m integration.stores.random_operations --steps $(or $(STEPS),2000) --trials $(or $(TRIALS),200) --seed $(SEED) --jobs $(JOBS)
 
 fuzz: setup  ## right and mutated requests of every kind, each of which must leave the catalog in order: REQUESTS=100000 SEED=7
 	$(RUN) $(PY) -m tests.security.fuzz --requests $(or $(REQUESTS),100000) --seed $(SEED)

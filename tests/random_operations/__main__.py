@@ -2,8 +2,9 @@
 
     make outcomes STEPS=10000 SEED=7 JOBS=2 TRIALS=1000
 
-Each state is read by the specification alone and by PyIceberg, the last state of each table by Spark too. A difference
-is printed with its steps and the command that brings it back.
+Each state is read by the specification alone and by PyIceberg, the last state of each table by Spark too. With
+--store all files lie in a bucket (`make outcomes-s3`). A difference is printed with its steps and the command that
+brings it back.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from tests.random_operations.tested_table import counted
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0 if nothing differs, else 1."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.spark and given.store:
+        parser.error("--spark reads local files alone, and --store has none")
     with quiet_logs(), tempfile.TemporaryDirectory(prefix="iceberg-hms-") as name:
         folder = Path(name).resolve() if given.spark else None
-        steps = runs_of(given.steps, given.seed, shape=given.shape, folder=folder)
-        trials = runs_of(given.trials, given.seed, trials=True, shape=given.shape, folder=folder)
+        steps = runs_of(given.steps, given.seed, shape=given.shape, folder=folder, store=given.store)
+        trials = runs_of(given.trials, given.seed, trials=True, shape=given.shape, folder=folder, store=given.store)
         failures, left = 0, list[LastState]()
         for what, runs in (("steps", steps), ("trials", trials)):
             failed, last = _run(what, runs, given.jobs)
@@ -95,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the first table of each shape (%(default)s)")
     parser.add_argument("--shape", choices=[shape.name for shape in SHAPES], metavar="NAME", help="this shape alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work (%(default)s)")
+    parser.add_argument(
+        "--store", metavar="http://HOST:PORT/BUCKET", help="of S3, for all files; the keys are AWS's two variables"
+    )
     parser.add_argument("--spark", action="store_true", help="let Spark read the last state of each table")
     return parser
 

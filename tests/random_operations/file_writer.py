@@ -8,7 +8,6 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from tests.random_operations.independent_reader import (
     TableState,
 )
 from tests.random_operations.independent_rows import LAST_UPDATED_COLUMN, PATH_COLUMN, POSITION_COLUMN, ROW_ID_COLUMN
+from tests.random_operations.places import Place
 from tests.random_operations.shapes import ID, Shape, Values
 from tests.random_operations.specification_values import comparable, encode, stored, transformed
 
@@ -62,16 +62,15 @@ class WrittenFile:
 
 
 class FileWriter:
-    """Writes files for one table. folder: where. choose: decides how they are given and named."""
+    """Writes files for one table. folder: where, a location. choose: decides how they are given and named."""
 
-    def __init__(self, folder: Path, shape: Shape, choose: random.Random) -> None:
-        self._folder, self._shape, self._choose = folder, shape, choose
+    def __init__(self, place: Place, folder: str, shape: Shape, choose: random.Random) -> None:
+        self._place, self._folder, self._shape, self._choose = place, folder, shape, choose
         self._count = 0
-        folder.mkdir(parents=True, exist_ok=True)
 
     def respelled(self, location: str) -> str:
         """Another spelling of a location, if the shape has several."""
-        return self._choose.choice(self._shape.spellings) + "/" + location.removeprefix("file:").lstrip("/")
+        return self._choose.choice(self._place.spellings) + self._place.name_of(location)
 
     def data_files(
         self, state: TableState, rows: Sequence[Values], lineage: Mapping[int, tuple[int, int]] | None = None
@@ -186,7 +185,7 @@ class FileWriter:
     def vectors(self, state: TableState, positions: Sequence[tuple[Entry, Sequence[int]]]) -> list[DataFile]:
         """Deletion vectors of data files, in one Puffin file."""
         body, blobs, records = bytearray(_MAGIC), [], []
-        path = self._path("puffin")
+        location = self._location("puffin")
         for data, found in positions:
             blob = _vector(found)
             start = len(body)
@@ -206,8 +205,7 @@ class FileWriter:
             records.append((data, len(found), start, len(blob)))
         footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
         body += _MAGIC + footer + struct.pack("<i", len(footer)) + bytes(4) + _MAGIC
-        path.write_bytes(body)
-        location = self.respelled(str(path))
+        self._place.write(location, bytes(body))
         return [
             DataFile(
                 location,
@@ -224,14 +222,16 @@ class FileWriter:
             for data, count, start, length in records
         ]
 
-    def _path(self, suffix: str) -> Path:
+    def _location(self, suffix: str) -> str:
         self._count += 1
-        return self._folder / f"{self._count:05}.{suffix}"
+        return self.respelled(f"{self._folder}/{self._count:05}.{suffix}")
 
     def _write(self, table: pa.Table) -> tuple[str, int]:
-        path = self._path("parquet")
-        pq.write_table(table, path)
-        return self.respelled(str(path)), path.stat().st_size
+        location, data = self._location("parquet"), pa.BufferOutputStream()
+        pq.write_table(table, data)
+        written = data.getvalue().to_pybytes()
+        self._place.write(location, written)
+        return location, len(written)
 
 
 def names_of(state: TableState, spec_id: int, values: Mapping[int, Any]) -> dict[str, Any]:

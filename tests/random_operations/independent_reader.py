@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -40,18 +40,10 @@ def require(holds: object, message: str) -> None:
         raise Broken(message)
 
 
-def path_of(location: str) -> Path:
-    """The file of a location, in any of the spellings of a local one."""
-    return Path("/" + location.removeprefix("file:").lstrip("/"))
-
-
-def file_of(location: str) -> tuple[Path, tuple[str, int, int]]:
-    """The file of a location, and what is another for another file: path, length and time of change. Raises Missing."""
-    path = path_of(location)
-    if not path.exists():
-        raise Missing(f"{location} does not exist")
-    status = path.stat()
-    return path, (str(path), status.st_size, status.st_mtime_ns)
+#: Another one for another file: its name, its length, and its time of change or its tag.
+FileKey = tuple[str, int, int | str]
+#: The file of a location, and its key. Raises Missing.
+FileOf = Callable[[str], tuple[Path, FileKey]]
 
 
 @dataclass(frozen=True)
@@ -207,14 +199,15 @@ class TableState:
 
 
 class IndependentReader:
-    """Reads states. What it read of a file is kept for as long as the file has the same length and time of change."""
+    """Reads states. What it read of a file is kept for as long as the file has the same key."""
 
-    def __init__(self) -> None:
-        self._files: dict[tuple[str, int, int], tuple[Mapping[str, str], list[Mapping[int, Any]]]] = {}
+    def __init__(self, file_of: FileOf) -> None:
+        self._file_of = file_of
+        self._files: dict[FileKey, tuple[Mapping[str, str], list[Mapping[int, Any]]]] = {}
 
     def state(self, location: str) -> TableState:
         """The table of a metadata file, with all snapshots. Raises Broken for what no reader could read."""
-        data = path_of(location).read_bytes()
+        data = self._file_of(location)[0].read_bytes()
         metadata = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         state = TableState(location, metadata, {})
         snapshots = {each["snapshot-id"]: self._snapshot(each, state) for each in metadata.get("snapshots", [])}
@@ -236,7 +229,7 @@ class IndependentReader:
 
     def _avro(self, location: str) -> tuple[Mapping[str, str], list[Mapping[int, Any]]]:
         """The key-value metadata and the records of an Avro file, by field id."""
-        path, key = file_of(location)
+        path, key = self._file_of(location)
         if key not in self._files:
             with path.open("rb") as file:
                 reader = fastavro.reader(file)

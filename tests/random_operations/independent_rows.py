@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -23,9 +24,10 @@ from tests.random_operations.independent_reader import (
     POSITION_DELETES,
     REFERENCED,
     Entry,
+    FileKey,
+    FileOf,
     SnapshotState,
     TableState,
-    file_of,
     require,
 )
 from tests.random_operations.specification_values import comparable, stored
@@ -59,8 +61,9 @@ class Columns:
 class RowReader:
     """Reads rows, and the deleted positions of data files. Keeps what it read of a file, as `IndependentReader`."""
 
-    def __init__(self) -> None:
-        self._columns: dict[tuple[str, int, int, str | None], Columns] = {}
+    def __init__(self, file_of: FileOf) -> None:
+        self._file_of = file_of
+        self._columns: dict[tuple[FileKey, str | None], Columns] = {}
 
     def rows(self, state: TableState, snapshot: SnapshotState, schema: Sequence[Mapping[str, Any]]) -> list[Row]:
         """All rows of a snapshot, by the fields of a schema."""
@@ -102,7 +105,7 @@ class RowReader:
     def positions(self, delete: Entry, path: str) -> set[int]:
         """The positions of one data file in a position delete file or deletion vector."""
         if delete.is_vector:
-            return set(vector_positions(delete))
+            return set(_vector_positions(delete, self._file_of(delete.path)[0]))
         columns = self.columns(delete.path, None)
         pairs = zip(columns.by_id[PATH_COLUMN], columns.by_id[POSITION_COLUMN], strict=True)
         return {position for of, position in pairs if of == path}
@@ -119,8 +122,8 @@ class RowReader:
 
     def columns(self, location: str, name_mapping: str | None) -> Columns:
         """What a Parquet file has; columns without field ids by a name mapping."""
-        path, version = file_of(location)
-        key = (*version, name_mapping)
+        path, file_key = self._file_of(location)
+        key = (file_key, name_mapping)
         if key not in self._columns:
             table = pq.read_table(path, partitioning=None)
             by_id = {}
@@ -158,9 +161,8 @@ def position_applies(delete: Entry, data: Entry) -> bool:
     )
 
 
-def vector_positions(vector: Entry) -> Iterator[int]:
+def _vector_positions(vector: Entry, path: Path) -> Iterator[int]:
     """Puffin spec: the blob type deletion-vector-v1."""
-    path, _ = file_of(vector.path)
     start, size = vector.file[CONTENT_OFFSET], vector.file[CONTENT_SIZE]
     blob = path.read_bytes()[start : start + size]
     length = int.from_bytes(blob[:4], "big")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.table import StaticTable
@@ -14,9 +15,11 @@ from tests.random_operations.specification_values import comparable, stored
 
 
 class PyIcebergReader:
-    """read: how many branches of states it read. skipped: why it did not read others, and how often."""
+    """settings: of PyIceberg, for the files. read: how many branches of states it read. skipped: why it did not read
+    others, and how often."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
         self.read = 0
         self.skipped: Counter[str] = Counter()
 
@@ -29,7 +32,7 @@ class PyIcebergReader:
             if why is not None:
                 self.skipped[why] += 1
                 continue
-            table = table or StaticTable.from_metadata(state.location)
+            table = table or StaticTable.from_metadata(state.location, self._settings)
             # Without an id it reads main by the table's schema, else by that of the snapshot.
             scan = table.scan() if name == "main" else table.scan(snapshot_id=id_)
             fields = [each.field_id for each in scan.projection().fields]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.random_operations.concurrent_trials import trial
+from tests.random_operations.places import place
 from tests.random_operations.shapes import SHAPES, Shape, by_name
 from tests.random_operations.tested_table import TestedTable, steps_of
 
@@ -27,19 +28,21 @@ _STEPS_BEFORE_TRIALS: Final = 8
 @dataclass(frozen=True)
 class Run:
     """One table. trials: whether operations are made three at once, else one after the other. folder: where its files
-    stay; None: they go."""
+    stay; None: they go. store: the URL of a bucket, where they lie; None: they are local."""
 
     shape: str
     seed: int
     count: int
     trials: bool = False
     folder: str | None = None
+    store: str | None = None
 
     @property
     def again(self) -> str:
         """The command that does the same."""
         what = "--steps 0 --trials" if self.trials else "--steps"
-        return f"python -m tests.random_operations --seed {self.seed} --shape {self.shape} {what} {self.count}"
+        where = "" if self.store is None else f" --store {self.store}"
+        return f"python -m tests.random_operations --seed {self.seed} --shape {self.shape} {what} {self.count}{where}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,13 @@ class Outcome:
 
 
 def runs_of(
-    steps: int, seed: int, *, trials: bool = False, shape: str | None = None, folder: Path | None = None
+    steps: int,
+    seed: int,
+    *,
+    trials: bool = False,
+    shape: str | None = None,
+    folder: Path | None = None,
+    store: str | None = None,
 ) -> list[Run]:
     """As many tables as it takes, of all shapes in turn or of one; each next round has the next seed."""
     shapes: Sequence[Shape] = SHAPES if shape is None else (by_name(shape),)
@@ -80,6 +89,7 @@ def runs_of(
             count,
             trials,
             None if folder is None else str(folder / f"{'trials' if trials else 'steps'}-{at}"),
+            store,
         )
         for at, count in enumerate(counts)
     ]
@@ -107,7 +117,8 @@ def outcome(run: Run) -> Outcome:
 
 def _outcome_in(run: Run, folder: Path) -> Outcome:
     found = Outcome(run)
-    table = TestedTable(by_name(run.shape), run.seed, folder)
+    shape = by_name(run.shape)
+    table = TestedTable(shape, run.seed, place(folder, shape, run.store))
     try:
         for _ in range(_STEPS_BEFORE_TRIALS if run.trials else run.count):
             table.step()

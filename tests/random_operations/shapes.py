@@ -28,6 +28,12 @@ _PRICES: Final = (0.5, -3.25, 100.0)
 _KEYS: Final = tuple(uuid.UUID(int=0x0123456789ABCDEF0123456789ABCDEF ^ (high << 124)) for high in (0, 7, 8, 15))
 _DAY_MICROS: Final = 86_400_000_000
 
+#: What all local locations begin with, and those of objects.
+_SPELLINGS: Final = ("file:/", "file:///", "/")
+_BUCKET_SPELLINGS: Final = ("s3a://", "s3://", "s3n://")
+#: What has another meaning where names are parts of a URL.
+_ODD_FOLDER: Final = "50% a%20b"
+
 Values = dict[int, Any]
 
 
@@ -35,7 +41,8 @@ Values = dict[int, Any]
 class Shape:
     """spec: pairs of transform and column. nulls: whether columns have nulls, and floats NaN. upgrades: whether the
     format version goes up in between, evolves_schema and evolves_spec: whether those change. has_field_ids: of data
-    files. spellings: what local locations begin with."""
+    files. spellings, bucket_spellings: what local locations and those of objects begin with; the table's own is the
+    first. bucket_folder: below which it lies in a bucket."""
 
     name: str
     version: int
@@ -45,7 +52,9 @@ class Shape:
     evolves_schema: bool = False
     evolves_spec: bool = False
     has_field_ids: bool = True
-    spellings: tuple[str, ...] = ("file:",)
+    spellings: tuple[str, ...] = ("file:/",)
+    bucket_spellings: tuple[str, ...] = ("s3://",)
+    bucket_folder: str = "warehouse"
 
     def partition_spec(self) -> dict[str, Any]:
         """The specification's JSON."""
@@ -81,10 +90,10 @@ class Shape:
 SHAPES: Final = (
     Shape("v1-unpartitioned", 1),
     Shape("v1-identity-evolving-spec", 1, (("identity", "level"),), evolves_spec=True),
-    Shape("v1-day-upgraded", 1, (("day", "at"),), upgrades=True, evolves_schema=True),
+    Shape("v1-day-upgraded", 1, (("day", "at"),), upgrades=True, evolves_schema=True, bucket_spellings=("s3a://",)),
     Shape("v2-unpartitioned", 2),
-    Shape("v2-identity", 2, (("identity", "level"),)),
-    Shape("v2-bucket-truncate", 2, (("bucket[2]", "id"), ("truncate[1]", "level"))),
+    Shape("v2-identity", 2, (("identity", "level"),), bucket_folder=_ODD_FOLDER),
+    Shape("v2-bucket-truncate", 2, (("bucket[2]", "id"), ("truncate[1]", "level")), bucket_spellings=("s3a://",)),
     Shape("v2-day-month", 2, (("day", "at"), ("month", "day"))),
     Shape("v2-evolving-spec", 2, (("identity", "level"),), evolves_spec=True),
     Shape("v2-evolving-schema", 2, (("identity", "day"),), evolves_schema=True),
@@ -92,13 +101,19 @@ SHAPES: Final = (
     Shape("v2-partitioned-by-nan", 2, (("identity", "price"),), nulls=True),
     Shape("v2-uuid", 2, (("identity", "key"),)),
     Shape("v2-name-mapping", 2, (("identity", "day"),), has_field_ids=False, evolves_schema=True),
-    Shape("v2-spellings", 2, (("identity", "level"),), spellings=("file:", "file://", "")),
+    Shape("v2-spellings", 2, (("identity", "level"),), spellings=_SPELLINGS, bucket_spellings=_BUCKET_SPELLINGS),
     Shape("v2-upgraded", 2, (("identity", "level"),), upgrades=True),
     Shape("v3-unpartitioned", 3),
     Shape("v3-identity-nulls", 3, (("identity", "level"),), nulls=True),
-    Shape("v3-bucket-day", 3, (("bucket[2]", "id"), ("day", "at"))),
+    Shape(
+        "v3-bucket-day",
+        3,
+        (("bucket[2]", "id"), ("day", "at")),
+        bucket_spellings=("s3a://",),
+        bucket_folder=_ODD_FOLDER,
+    ),
     Shape("v3-evolving", 3, (("truncate[2]", "level"),), evolves_schema=True, evolves_spec=True),
-    Shape("v3-spellings", 3, (("identity", "day"),), spellings=("file:", "file://", "")),
+    Shape("v3-spellings", 3, (("identity", "day"),), spellings=_SPELLINGS, bucket_spellings=_BUCKET_SPELLINGS),
 )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from iceberg_hms.spark.configuration import ICEBERG_RUNTIME, PACKAGES
-from tests.random_operations.independent_reader import path_of, require
+from tests.random_operations.independent_reader import require
+from tests.random_operations.places import local_path
 from tests.random_operations.runs import LastState
 from tests.random_operations.shapes import ID
 from tests.random_operations.specification_values import comparable, stored
@@ -43,7 +44,7 @@ def compare(spark: Any, last: LastState, folder: Path) -> int:
     than are expected."""
     metadata = folder / "metadata"
     metadata.mkdir(parents=True)
-    data = path_of(last.location).read_bytes()
+    data = local_path(last.location).read_bytes()
     (metadata / "v1.metadata.json").write_bytes(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     (metadata / "version-hint.text").write_text("1", encoding="utf-8")
     at = [id_ for id_, _, _ in last.columns].index(ID)

@@ -29,11 +29,10 @@ from tests.random_operations.independent_reader import (
     Manifest,
     SnapshotState,
     TableState,
-    file_of,
-    path_of,
     require,
 )
 from tests.random_operations.independent_rows import RowReader
+from tests.random_operations.places import Place
 from tests.random_operations.specification_values import comparable, decode, transformed, transformed_type
 
 #: Field ids of a field summary.
@@ -46,8 +45,8 @@ class StateChecks:
     """Checks of states, one after the other. What was found right of a snapshot or a file is not looked at again, but
     for whether the file is still there."""
 
-    def __init__(self, rows: RowReader) -> None:
-        self._rows = rows
+    def __init__(self, place: Place, rows: RowReader) -> None:
+        self._place, self._rows = place, rows
         self._snapshots: set[tuple[int, str]] = set()
         self._files: set[tuple[str, int, int]] = set()
 
@@ -66,17 +65,17 @@ class StateChecks:
     def check_files(self, snapshot: SnapshotState) -> None:
         """All files of a snapshot are there, with the lengths that it says."""
         for manifest in snapshot.manifests:
-            _check_length(manifest.listed.path, manifest.listed.length)
+            self._check_length(manifest.listed.path, manifest.listed.length)
         for entry in snapshot.entries:
             if entry.is_live:
-                _check_length(entry.path, entry.file[FILE_SIZE])
+                self._check_length(entry.path, entry.file[FILE_SIZE])
 
     def check_snapshot(self, state: TableState, snapshot: SnapshotState) -> None:
         """Manifests against their list, entries against their files, and the summary against both."""
         for manifest in snapshot.manifests:
             _check_manifest(state, snapshot, manifest)
         live = [entry for entry in snapshot.entries if entry.is_live]
-        twice = [each for each, count in Counter(map(_name, live)).items() if count > 1]
+        twice = [each for each, count in Counter(map(self._name, live)).items() if count > 1]
         require(not twice, f"files are live twice in snapshot {snapshot.snapshot_id}: {twice}")
         check_vectors(snapshot, state.snapshots.get(snapshot.raw.get("parent-snapshot-id", 0)))
         _check_summary(snapshot)
@@ -116,14 +115,12 @@ class StateChecks:
             stated = comparable(entry.file[PARTITION][field["field-id"]])
             require(values <= {stated}, f"{entry.path}: {field['name']} is {values}, its record says {stated}")
 
+    def _name(self, entry: Entry) -> tuple[str, int]:
+        return self._place.name_of(entry.path), entry.file.get(CONTENT_OFFSET) or 0
 
-def _name(entry: Entry) -> tuple[str, int]:
-    return str(path_of(entry.path)), entry.file.get(CONTENT_OFFSET) or 0
-
-
-def _check_length(location: str, length: int) -> None:
-    _, (_, size, _) = file_of(location)
-    require(size == length, f"{location} has {size} bytes, its record says {length}")
+    def _check_length(self, location: str, length: int) -> None:
+        _, (_, size, _) = self._place.file_of(location)
+        require(size == length, f"{location} has {size} bytes, its record says {length}")
 
 
 def _check_metadata(state: TableState) -> None:

@@ -28,9 +28,9 @@ from tests.random_operations.independent_reader import (
     Manifest,
     SnapshotState,
     TableState,
-    path_of,
 )
 from tests.random_operations.independent_rows import RowReader
+from tests.random_operations.places import LocalFolder, local_path
 from tests.random_operations.plans import Plan, Planner
 from tests.random_operations.pyiceberg_reader import PyIcebergReader
 from tests.random_operations.shapes import ID, by_name
@@ -40,10 +40,16 @@ from tests.random_operations.tested_table import TestedTable
 Plant = Callable[[TableState], TableState]
 
 
+def local_table(name: str, folder: Path) -> TestedTable:
+    """A table of a shape."""
+    shape = by_name(name)
+    return TestedTable(shape, 1, LocalFolder(folder, shape))
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestedTable]:
     """Version 3, with data files, a deletion vector and equality deletes."""
-    made = TestedTable(by_name("v3-identity-nulls"), 1, tmp_path_factory.mktemp("planted"))
+    made = local_table("v3-identity-nulls", tmp_path_factory.mktemp("planted"))
     for make in (data_plans.append, data_plans.append, delete_plans.delete_positions, delete_plans.delete_equal):
         plan = make(Planner(made.bench, made.now.state))
         assert plan is not None
@@ -54,8 +60,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestedTable]:
 
 def look(table: TestedTable, state: TableState) -> None:
     """As after a step. Raises Broken."""
-    rows = RowReader()
-    StateChecks(rows).check(state, None)
+    rows = RowReader(table.place.file_of)
+    StateChecks(table.place, rows).check(state, None)
     Comparison(rows).compare(state, table.model)
 
 
@@ -165,7 +171,7 @@ def test_a_wrong_state_is_found(table: TestedTable, name: str) -> None:
 
 
 def test_rows_that_are_missing_or_come_back_are_found(table: TestedTable) -> None:
-    state, rows = table.now.state, RowReader()
+    state, rows = table.now.state, RowReader(table.place.file_of)
     with pytest.raises(Broken, match="the rows of snapshot"):
         Comparison(rows).compare(without_deletes(state), table.model)
     missing = with_manifests(
@@ -194,22 +200,22 @@ def test_vectors_that_outlive_their_data_files_are_found(table: TestedTable) -> 
 
 
 def test_a_model_with_another_row_is_found_by_pyiceberg_as_well(tmp_path: Path) -> None:
-    table = TestedTable(by_name("v2-identity"), 1, tmp_path)
+    table = local_table("v2-identity", tmp_path)
     table.run(data_plans.append(Planner(table.bench, table.now.state)), table.now)
     model = table.model.copy()
     head = model.refs["main"]
     model.history[head] = {path: rows - {min(rows)} for path, rows in model.history[head].items()}
     table.close()
     with pytest.raises(Broken, match="PyIceberg reads main as"):
-        PyIcebergReader().compare(table.now.state, model)
+        PyIcebergReader({}).compare(table.now.state, model)
     with pytest.raises(Broken, match="the rows of snapshot"):
-        Comparison(RowReader()).compare(table.now.state, model)
+        Comparison(RowReader(table.place.file_of)).compare(table.now.state, model)
 
 
 def test_a_file_that_was_cut_after_it_was_read_is_found(tmp_path: Path) -> None:
-    table = TestedTable(by_name("v2-identity"), 1, tmp_path)
+    table = local_table("v2-identity", tmp_path)
     table.run(data_plans.append(Planner(table.bench, table.now.state)), table.now)
-    path = path_of(next(iter(table.model.files("main"))))
+    path = local_path(next(iter(table.model.files("main"))))
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(Broken, match="bytes, its record says"):
         table.run(table_plans.set_properties(Planner(table.bench, table.now.state)), table.now)
@@ -218,7 +224,7 @@ def test_a_file_that_was_cut_after_it_was_read_is_found(tmp_path: Path) -> None:
 
 def rewrite_overtaken_by(make: Callable[[Planner], Plan | None], folder: Path) -> None:
     """A rewrite of the only data file, which another operation overtakes. Raises Broken."""
-    table = TestedTable(by_name("v2-unpartitioned"), 1, folder)
+    table = local_table("v2-unpartitioned", folder)
     table.run(data_plans.append(Planner(table.bench, table.now.state)), table.now)
     seen = table.now
     planned = data_plans.rewrite(Planner(table.bench, seen.state, is_stale=True))

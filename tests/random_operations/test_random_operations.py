@@ -11,6 +11,7 @@ import pytest
 from tests.random_operations import runs
 from tests.random_operations.__main__ import main
 from tests.random_operations.independent_reader import Broken
+from tests.random_operations.places import Bucket, LocalFolder
 from tests.random_operations.runs import Run, outcome, runs_of
 from tests.random_operations.shapes import SHAPES, by_name
 from tests.random_operations.tested_table import TestedTable
@@ -35,10 +36,10 @@ def test_three_operations_at_once_leave_what_some_order_of_them_would(name: str)
 
 
 def test_a_seed_brings_the_same_operations_back(tmp_path: Path) -> None:
-    logs = []
+    logs, shape = [], by_name("v3-identity-nulls")
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
-        table = TestedTable(by_name("v3-identity-nulls"), SEED, folder)
+        table = TestedTable(shape, SEED, LocalFolder(folder, shape))
         for _ in range(STEPS):
             table.step()
         table.close()
@@ -78,3 +79,14 @@ def test_a_run_without_a_difference_says_what_was_done(capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "3 steps on 1 tables of 1 shapes, seeds 1 to 1: no difference" in printed
     assert "1 trials on 1 tables" in printed
+
+
+def test_a_run_on_a_bucket_names_it_and_no_key_and_spark_reads_none(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run("v2-identity", 3, 5, store="http://localhost:9000/lake")
+    assert run.again.endswith("--shape v2-identity --steps 5 --store http://localhost:9000/lake")
+    bucket = Bucket(str(run.store), "a key", "a secret")
+    assert (bucket.endpoint, bucket.name) == ("http://localhost:9000", "lake")
+    assert "a secret" not in repr(bucket)
+    with pytest.raises(SystemExit):
+        main(["--spark", "--store", str(run.store)])
+    assert "--spark reads local files alone" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from iceberg_hms.catalog.table import Table
@@ -15,15 +14,15 @@ from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.outcomes.stage import join_commits
 from tests.random_operations.comparison import Comparison
 from tests.random_operations.file_writer import FileWriter
-from tests.random_operations.independent_reader import Broken, IndependentReader, Missing, TableState, path_of, require
+from tests.random_operations.independent_reader import Broken, IndependentReader, Missing, TableState, require
 from tests.random_operations.independent_rows import RowReader
 from tests.random_operations.model import Model
 from tests.random_operations.operations import OPERATIONS
+from tests.random_operations.places import Place
 from tests.random_operations.plans import Bench, Plan, Planner
 from tests.random_operations.pyiceberg_reader import PyIcebergReader
 from tests.random_operations.shapes import COLUMNS, Shape
@@ -48,23 +47,25 @@ class Seen:
 
 
 class TestedTable:
-    """folder: an empty one, for all files. seed: decides everything. log: what was done, for messages. counts: of
-    operations, by what came of them. pyiceberg: what PyIceberg read."""
+    """place: an empty one, for all files; closed with this. seed: decides everything. log: what was done, for
+    messages. counts: of operations, by what came of them. pyiceberg: what PyIceberg read."""
 
     __test__ = False
 
-    def __init__(self, shape: Shape, seed: int, folder: Path) -> None:
+    def __init__(self, shape: Shape, seed: int, place: Place) -> None:
         self.shape, self.choose = shape, random.Random(f"{seed} {shape.name}")
-        self.catalog = memory_catalog(files=RoutedFiles(fsync=False), warehouse=f"file:{folder}")  # type: ignore[arg-type]
+        self.catalog = memory_catalog(files=place.files, warehouse=place.warehouse)  # type: ignore[arg-type]
+        self.place = place
         self.catalog.create_namespace(NAME.namespace)
         properties = {"format-version": str(shape.version), **_PROPERTIES}
         schema = {"type": "struct", "schema-id": 0, "fields": list(COLUMNS)}
         table = self.catalog.create_table(NAME, schema, shape.partition_spec(), properties=properties)
-        self._folder = path_of(table.metadata.location)
-        self._reader, rows = IndependentReader(), RowReader()
-        writer = FileWriter(self._folder / "data", shape, self.choose)
+        self._folder = table.metadata.location
+        self._reader, rows = IndependentReader(place.file_of), RowReader(place.file_of)
+        writer = FileWriter(place, f"{self._folder}/data", shape, self.choose)
         self.bench = Bench(shape, self.choose, writer, rows, Model.of(shape))
-        self._checks, self._comparison, self.pyiceberg = StateChecks(rows), Comparison(rows), PyIcebergReader()
+        self._checks, self._comparison = StateChecks(place, rows), Comparison(rows)
+        self.pyiceberg = PyIcebergReader(place.pyiceberg)
         self._access = TableAccess(lambda: self.catalog.services)
         self.log: list[str] = []
         self.counts: Counter[str] = Counter()
@@ -77,9 +78,10 @@ class TestedTable:
         return self.bench.model
 
     def close(self) -> None:
-        """End the catalog."""
+        """End the catalog, and leave the place."""
         join_commits()
         self.catalog.close()
+        self.place.close()
 
     @property
     def now(self) -> Seen:
@@ -158,20 +160,21 @@ class TestedTable:
 
     def verify_from_scratch(self) -> None:
         """Read all snapshots again, with nothing kept of earlier reads. Raises Broken."""
-        rows = RowReader()
-        state = IndependentReader().state(self.now.location)
-        StateChecks(rows).check(state, None)
+        rows = RowReader(self.place.file_of)
+        state = IndependentReader(self.place.file_of).state(self.now.location)
+        StateChecks(self.place, rows).check(state, None)
         Comparison(rows).compare(state, self.model)
 
     def _load(self) -> Seen:
         table = self.catalog.load_table(NAME)
+        self.place.look_again()
         return Seen(table.metadata, table.metadata_location, self._reader.state(table.metadata_location))
 
     def _load_location(self) -> str:
         return str(self.catalog.load_table(NAME).metadata_location)
 
     def _metadata_files(self) -> set[str]:
-        return {each.name for each in (self._folder / "metadata").iterdir()}
+        return self.place.names_in(f"{self._folder}/metadata")
 
 
 def steps_of(table: TestedTable) -> str:
