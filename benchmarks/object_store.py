@@ -34,8 +34,8 @@ BUCKET = "lake"
 
 def main() -> None:
     parser = instruments.parser(__doc__)
-    parser.add_argument("--delays", type=_numbers, default=[0, 20, 60], help="milliseconds; several, with commas")
-    parser.add_argument("--in-flight", type=_numbers, default=[1, 16, 64])
+    parser.add_argument("--delays", type=numbers, default=[0, 20, 60], help="milliseconds; several, with commas")
+    parser.add_argument("--in-flight", type=numbers, default=[1, 16, 64])
     parser.add_argument(
         "--commits", type=int, default=10, help="of each client of a block; a client alone makes thrice"
     )
@@ -126,5 +126,6 @@ def _row(blocks: Sequence[tuple[int, LoadBlock]]) -> Sequence[str]:
     )
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """Of a text with commas."""
     return [int(part) for part in text.split(",")]
