@@ -33,7 +33,6 @@ from benchmarks.object_store import BUCKET, far_from, numbers
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.faults.script import PASS
-from integration.stores.metastores import conf_for_bucket
 from integration.stores.minio import ObjectStore, local_object_store
 from integration.stores.s3_proxy import S3Proxy, S3Request
 
@@ -65,8 +64,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms ")))
         store = stack.enter_context(local_object_store(folder))
         store.make_bucket(BUCKET)
-        conf = conf_for_bucket(BUCKET, folder / "folders")
-        metastore = stack.enter_context(LocalMetastore(folder / "hms", conf=conf, warehouse=f"s3://{BUCKET}/warehouse"))
+        metastore = stack.enter_context(LocalMetastore(folder / "hms", warehouse=f"s3://{BUCKET}/warehouse"))
         bench = AddFiles(stack, store, metastore, write_files(store, arguments.files))
         seconds, counts = bench.measure(arguments.delays, arguments.rounds), bench.count()
     rows = [

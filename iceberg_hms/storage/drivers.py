@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
@@ -16,6 +16,9 @@ from iceberg_hms.storage.retries import Retries
 
 if TYPE_CHECKING:
     from iceberg_hms.storage.s3.vending import StsVending
+
+#: As Hadoop's clients (`dfs.client.failover.max.attempts`).
+_FAILOVER_RETRIES: Final = 15
 
 
 def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[str, MakeDriver]:
@@ -65,7 +68,8 @@ def _hdfs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
         raise StorageRefused(
             f"The HDFS driver needs the package {error.name}", next_step="pip install 'iceberg-hms[hdfs]'"
         ) from error
-    retries = Retries(settings.metadata_refresh_max_retries, total_seconds=CALL_SECONDS, clock=clock)
+    # A failover takes some seconds; after a name node that hangs, another one gets a call.
+    retries = Retries(_FAILOVER_RETRIES, total_seconds=2 * CALL_SECONDS, clock=clock)
     return HdfsDriver(settings, clock), retries
 
 

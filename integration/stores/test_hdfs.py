@@ -172,13 +172,6 @@ def silent() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def test_a_name_node_that_hangs_is_given_up(silent: int) -> None:
-    driver = HdfsDriver(Settings.load({}, environ={}), SYSTEM_CLOCK, call_seconds=0.2)
-    for call in (driver.length, driver.delete, lambda at: driver.create(at, b"x")):
-        with pytest.raises(StorageError, match="did not answer in time"):
-            call(f"hdfs://127.0.0.1:{silent}/x")
-
-
 def test_another_name_node_is_asked_when_one_hangs(hdfs: LocalHdfs, root: str, silent: int, tmp_path: Path) -> None:
     files_of(hdfs).write(f"{root}/x", b"one")
     prefix = f"dfs.namenode.rpc-address.{NAME_SERVICE}"

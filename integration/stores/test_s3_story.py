@@ -31,7 +31,6 @@ from integration.concurrent_writers import KILLED, AppendResult, ConcurrentWrite
 from integration.faults import LIMIT, SCHEMA, in_background, until
 from integration.rest_clients import ALL
 from integration.stores.bucket_checks import BucketReport, check_bucket
-from integration.stores.metastores import conf_for_bucket
 from integration.stores.minio import ObjectStore
 from integration.stores.s3_proxy import S3Proxy
 from integration.stores.s3_weather import CLIENT_SECONDS, S3Weather
@@ -74,10 +73,7 @@ class Lake:
         self.bucket = bucket
         self.stack = stack
         self.folder = folder
-        conf = conf_for_bucket(bucket, folder / "folders")
-        self.metastore = stack.enter_context(
-            LocalMetastore(folder / "hms", conf=conf, warehouse=f"s3://{bucket}/warehouse")
-        )
+        self.metastore = stack.enter_context(LocalMetastore(folder / "hms", warehouse=f"s3://{bucket}/warehouse"))
         self.proxy = stack.enter_context(S3Proxy(store.endpoint))
         self.weather = S3Weather(self.proxy, Random(SEED))
         self.catalog = stack.enter_context(iceberg_hms.connect(**self.settings(store.endpoint)))

@@ -33,7 +33,8 @@ os.register_at_fork(after_in_child=_note_fork)
 
 def run(coroutine: Coroutine[Any, Any, Result], seconds: float) -> Result:
     """What a coroutine returns. Raises TimeoutError if it takes longer than so many seconds, and is cancelled then;
-    StorageRefused in a process whose parent had used HDFS before it forked; and what the coroutine raises."""
+    StorageRefused in a process whose parent had used HDFS before it forked; RuntimeError for a panic; and what the
+    coroutine raises."""
     if _is_forked:
         coroutine.close()
         raise StorageRefused(
@@ -44,8 +45,14 @@ def run(coroutine: Coroutine[Any, Any, Result], seconds: float) -> Result:
 
 
 async def _within(coroutine: Coroutine[Any, Any, Result], seconds: float) -> Result:
-    async with asyncio.timeout(seconds):
-        return await coroutine
+    try:
+        async with asyncio.timeout(seconds):
+            return await coroutine
+    except BaseException as error:
+        # No Exception, and in no module: callers would not see to it that it is one file's failure.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(f"hdfs-native panicked: {error}") from None
 
 
 def _started() -> asyncio.AbstractEventLoop:

@@ -20,12 +20,13 @@ from iceberg_hms.errors import (
 _ANSWER: Final = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 #: The end of a message's first line, as it is in an error's text and inside a quoted one.
 _LINE_END: Final = re.compile(r"\n|\\n")
-_NO_DESCRIPTORS: Final = re.compile(r"\(os error (?:23|24)\)")
 
-_NOT_A_FOLDER: Final = "(is not a directory)"
+# Each with the beginning of its message: what follows are names, which may hold any words.
+_NOT_A_FOLDER: Final = re.compile(r"/.*\(is not a directory\)")
 #: What a rename answers whose new name is a folder.
-_TAKEN_BY_FOLDER: Final = "must both be directories"
-_NOT_A_FILE: Final = "Path is not a file"
+_TAKEN_BY_FOLDER: Final = re.compile(r"IOException: Source .* must both be directories")
+_NOT_A_FILE: Final = "Path is not a file: "
+_NO_DESCRIPTORS: Final = re.compile(r".*\(os error (?:23|24)\)\W*", re.DOTALL)
 #: Java exceptions, by their last names, for locations that HDFS cannot have.
 _INVALID: Final = frozenset(
     {"InvalidPathException", "PathComponentTooLongException", "MaxDirectoryItemsExceededException"}
@@ -56,23 +57,25 @@ def as_error(location: str, error: BaseException) -> IcebergHmsError:
     if isinstance(error, TimeoutError):
         return StorageError(f"{location}: HDFS did not answer in time", next_step=_LATER)
     if isinstance(error, FileNotFoundError):
-        return folder_named(location) if _NOT_A_FILE in first else MissingFile(location)
-    if isinstance(error, FileExistsError) or _TAKEN_BY_FOLDER in first:
+        return folder_named(location) if text.startswith(_NOT_A_FILE) else MissingFile(location)
+    if isinstance(error, FileExistsError):
         return FileAlreadyExists(location)
     answer = _ANSWER.match(text)
     if answer is None:
+        if _NO_DESCRIPTORS.fullmatch(text):
+            return ResourceExhausted(f"{location}: {first}")
         kind, message = text.partition("(")[0], first
     else:
-        kind = re.split(r"[.$]", answer[1])[-1]
-        message = f"{kind}: {_LINE_END.split(answer[2], maxsplit=1)[0]}"
-    if _NOT_A_FOLDER in first:
-        return MissingFile(location)
+        kind, said = re.split(r"[.$]", answer[1])[-1], _LINE_END.split(answer[2], maxsplit=1)[0]
+        message = f"{kind}: {said}"
+        if _NOT_A_FOLDER.fullmatch(said):
+            return MissingFile(location)
+        if _TAKEN_BY_FOLDER.fullmatch(message):
+            return FileAlreadyExists(location)
     if kind in _INVALID:
         return InvalidInput(f"{location}: HDFS has no such names: {message}", next_step="choose another name")
     if kind in _REFUSED:
         return StorageRefused(f"{location}: {message}", next_step=_REFUSED[kind])
-    if _NO_DESCRIPTORS.search(text):
-        return ResourceExhausted(f"{location}: {message}")
     return StorageError(f"{location}: {message}", next_step=_LATER)
 
 

@@ -16,6 +16,7 @@ from iceberg_hms.format.locations import Location, parse
 _DEFAULT_PORT: Final = 8_020
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _NAME_NODES: Final = "dfs.ha.namenodes."
+_FAILOVERS: Final = "dfs.client.failover.max.attempts"
 
 
 class HdfsSite:
@@ -52,15 +53,24 @@ class HdfsSite:
             authority = f"{authority}:{_DEFAULT_PORT}"
         return f"{location.scheme}://{authority}"
 
-    def turned(self, turns: int) -> dict[str, str]:
-        """The settings that let a client begin with another name node of each name service, for one that hangs."""
-        turned: dict[str, str] = {}
+    def for_client(self, url: str, turns: int) -> dict[str, str]:
+        """The settings of a client of a URL besides those in the files. turns: how many name nodes of each name service
+        to begin after, for one that hangs.
+
+        The client asks each name node once. Before it asks one again it would sleep, which its coroutines cannot:
+        hdfs-native 0.14 panics, for it polls them outside of its own runtime.
+        """
+        found: dict[str, str] = {}
+        fewest = len(self._hadoop)
         for key, value in self._hadoop.items():
             if key.startswith(_NAME_NODES):
                 names = value.split(",")
                 at = turns % len(names)
-                turned[key] = ",".join(names[at:] + names[:at])
-        return turned
+                found[key] = ",".join(names[at:] + names[:at])
+                fewest = min(fewest, len(names))
+        scheme, _, authority = url.partition("://")
+        is_alone = not found or (scheme == "hdfs" and not self._is_service(authority))
+        return found | {_FAILOVERS: str(0 if is_alone else fewest - 1)}
 
     def _is_service(self, authority: str) -> bool:
         return f"{_NAME_NODES}{authority}" in self._hadoop
