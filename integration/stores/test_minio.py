@@ -14,13 +14,13 @@ from botocore.exceptions import ClientError
 from integration.faults import LIMIT, until
 from integration.stores.minio import ObjectStore
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 #: Starts a store, says its process id, and waits to be killed.
 OWNER = """
 import pathlib, sys
 from integration.stores.minio import local_object_store
-
-pytestmark = pytest.mark.slow
 with local_object_store(pathlib.Path(sys.argv[1])) as store:
     print(store.pid, flush=True)
     sys.stdin.read()
