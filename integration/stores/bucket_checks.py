@@ -115,8 +115,11 @@ class BucketFiles:
         return found[0]
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
-        """The objects below a folder of a bucket. Raises as `read`."""
+        """The objects below a folder of a bucket, or the files below a local one. Raises as `read`."""
         parsed, above = parse(folder), folder.rstrip("/")
+        if parsed.scheme != "s3":
+            yield from self._local.list_files(folder)
+            return
         prefix = f"{parsed.path.strip('/')}/"
         for key, (length, modified_ms) in self._objects(parsed.authority).items():
             # pyarrow marks a folder whose last file it deleted by an object whose name ends so.
