@@ -161,15 +161,28 @@ class Contest:
 
     limit: seconds after which a block is over. Commits in flight then count as unfinished: at its defaults Java
     can wait three minutes for a lock.
+    settings: of the checks' own way to the tables' files. store: properties of Java's HiveCatalog for its way.
     """
 
-    def __init__(self, metastore: LocalMetastore, server: Serving, java: JavaWriters, *, limit: float) -> None:
+    def __init__(
+        self,
+        metastore: LocalMetastore,
+        server: Serving,
+        java: JavaWriters,
+        *,
+        limit: float,
+        settings: Mapping[str, Any] | None = None,
+        store: Mapping[str, str] | None = None,
+    ) -> None:
         self._metastore = metastore
         self._server = server
         self._java = java
         self._limit = limit
+        self._store = store
         self._catalogs: dict[tuple[str, int], Any] = {}
-        self._catalog = iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse)
+        self._catalog = iceberg_hms.connect(
+            metastore_uri=metastore.uri, warehouse=metastore.warehouse, **(settings or {})
+        )
         if NAMESPACE not in self._catalog.list_namespaces():
             self._catalog.create_namespace(NAMESPACE)
 
@@ -268,7 +281,7 @@ class Contest:
             self._catalogs[key] = (
                 self._java.rest(name, self._server.uri)
                 if peer.kind is Kind.REST
-                else self._java.hive(name, metastore.uri, metastore.warehouse, peer.settings)
+                else self._java.hive(name, metastore.uri, metastore.warehouse, peer.settings, self._store)
             )
         return self._catalogs[key]
 

@@ -256,18 +256,20 @@ _WHOSE = "benchmark.writer"
 
 
 class JavaWriters:
-    """Many writers in one JVM, each with a catalog object and connections of its own. folder: for the JVM's files.
+    """Many writers in one JVM, each with a catalog object and connections of its own.
+
+    folder: for the JVM's files. jars: besides Iceberg's.
 
     One JVM for each writer would use up the machine. Iceberg shares things within a JVM, so each writer's catalog has a
     name of its own, which keeps their in-JVM locks apart, and a key of its own in the connection pool. They meet only
     in the metastore, as writers in several processes do.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jars: Sequence[Path] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         # The gateway's options suit servers that start often; a measured writer gets the full compiler.
         options = ["-XX:TieredStopAtLevel=4"]
-        classes = [spark_jars() / "*", iceberg_jar()]
+        classes = [spark_jars() / "*", iceberg_jar(), *jars]
         self._gateway = JavaGateway(folder, "java-writers", heap_mb=HEAP_MB, options=options, classes=classes)
 
     @property
@@ -282,9 +284,12 @@ class JavaWriters:
         """A stock RESTCatalog."""
         return interop.java_catalog(self._session({}), interop.REST_CATALOG, name, uri=uri)
 
-    def hive(self, name: str, uri: str, warehouse: str, settings: Mapping[str, str]) -> Any:
-        """A stock HiveCatalog. settings: of Hadoop's configuration, where Iceberg looks for `iceberg.hive.*`."""
-        keys = {"client-pool-cache-keys": f"conf:{_WHOSE}"}
+    def hive(
+        self, name: str, uri: str, warehouse: str, settings: Mapping[str, str], store: Mapping[str, str] | None = None
+    ) -> Any:
+        """A stock HiveCatalog. settings: of Hadoop's configuration, where Iceberg looks for `iceberg.hive.*`. store:
+        properties of the catalog by which it reaches its files."""
+        keys = {"client-pool-cache-keys": f"conf:{_WHOSE}", **(store or {})}
         session = self._session({**settings, _WHOSE: name})
         return interop.java_catalog(session, interop.HIVE_CATALOG, name, uri=uri, warehouse=warehouse, **keys)
 
