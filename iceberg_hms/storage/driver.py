@@ -6,8 +6,8 @@ byte; a driver parses them with `format.locations.parse`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import IcebergHmsError
@@ -15,13 +15,18 @@ from iceberg_hms.format.file_bounds import Limit
 
 #: A location and the content to write there.
 File = tuple[str, bytes]
-#: What S3 takes in one request.
-DELETED_TOGETHER: Final = 1_000
+#: Of a folder's files and folders: the name, whether it is a folder, bytes, and when it was written, in milliseconds.
+Entry = tuple[str, bool, int, int]
 
 
 class Driver(Protocol):
     """Each method raises StorageError for a store that fails, StorageRefused if trying again does not help, and
-    InvalidInput for a location that the store cannot have."""
+    InvalidInput for a location that the store cannot have.
+
+    deleted_together: how many files one call of `delete_all` may get.
+    """
+
+    deleted_together: int
 
     def read(self, location: str, limit: Limit) -> bytes:
         """The whole file. Calls `limit.check` with its length before it reads on. Raises MissingFile; CorruptFile for
@@ -51,7 +56,7 @@ class Driver(Protocol):
         ...
 
     def delete_all(self, locations: Sequence[str]) -> Deleted:
-        """Remove at most DELETED_TOGETHER files, in few requests where the store can."""
+        """Remove files, at most `deleted_together`, in few requests where the store can."""
         ...
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
@@ -71,6 +76,19 @@ def delete_each(delete: Callable[[str], bool], locations: Sequence[str]) -> Dele
         except IcebergHmsError as error:
             failed[location] = error
     return Deleted(deleted, failed)
+
+
+def list_folder(folder: str, token: Any, read: Callable[[str], Iterable[Entry]]) -> tuple[Sequence[ListedFile], Any]:
+    """`list_page` for a store of folders: a page is one of them. read: what is in a folder, given by its path from the
+    listed one, which ends in a slash or is empty."""
+    left: list[str] = list(token or ("",))
+    inner, files = left.pop(), list[ListedFile]()
+    for name, is_folder, length, modified_ms in read(inner):
+        if is_folder:
+            left.append(f"{inner}{name}/")
+        else:
+            files.append(ListedFile(f"{folder.rstrip('/')}/{inner}{name}", length, modified_ms))
+    return files, tuple(left) or None
 
 
 def together(parts: Sequence[Deleted]) -> Deleted:

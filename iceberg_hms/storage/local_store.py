@@ -23,12 +23,18 @@ from iceberg_hms.errors import (
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import parse
 from iceberg_hms.storage import local_files
-from iceberg_hms.storage.driver import File, delete_each
+from iceberg_hms.storage.driver import File, delete_each, together
 from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.storage.retries import Retries
 
 #: How many files are created and flushed together; each takes a file descriptor meanwhile.
 _TOGETHER: Final = 256
+
+
+#: A mounted file system may be far away.
+_DELETE_THREADS: Final = 16
+#: With fewer files for each thread, another thread costs more than it saves.
+_FILES_PER_THREAD: Final = 4
 
 
 class LocalStore:
@@ -87,7 +93,14 @@ class LocalStore:
             return local_files.delete(parse(location).path)
 
     def delete_all(self, locations: Sequence[str]) -> Deleted:
-        return delete_each(self.delete, locations)
+        threads = min(_DELETE_THREADS, -(-len(locations) // _FILES_PER_THREAD))
+        found: list[Deleted] = []
+
+        def delete(some: Sequence[str]) -> None:
+            found.append(delete_each(self.delete, some))
+
+        self._gather([partial(delete, locations[first::threads]) for first in range(threads)])
+        return together(found)
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         """Reads one folder at a time, so that memory holds no more than that."""

@@ -14,7 +14,7 @@ from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, MissingFile, ResourceExhausted, StorageError
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location, parse
-from iceberg_hms.storage.driver import delete_each
+from iceberg_hms.storage.driver import Entry, delete_each, list_folder
 from iceberg_hms.storage.local_files import read_parts
 
 #: The time of a file of which a store says none.
@@ -28,6 +28,8 @@ class PyArrowDriver:
     These filesystems have no exclusive create: a look-up before each write is enough, because every name that we write
     is new.
     """
+
+    deleted_together = 1
 
     def __init__(self, make_filesystem: Callable[[Location], Any]) -> None:
         self._make_filesystem = make_filesystem
@@ -91,22 +93,19 @@ class PyArrowDriver:
         return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
-        """A page is one folder; the token has the paths of those that are left."""
         filesystem, path = self._resolve(folder)
-        left: list[str] = list(token or ("",))
-        inner = left.pop()
-        with _mapped(folder):
-            infos = filesystem.get_file_info(fs.FileSelector(f"{path.rstrip('/')}/{inner}", allow_not_found=True))
-        files: list[ListedFile] = []
-        for info in infos:
-            if info.type == fs.FileType.Directory:
-                left.append(f"{inner}{info.base_name}/")
-            elif info.type == fs.FileType.File:
+
+        def read(inner: str) -> Iterator[Entry]:
+            with _mapped(folder):
+                infos = filesystem.get_file_info(fs.FileSelector(f"{path.rstrip('/')}/{inner}", allow_not_found=True))
+            for info in infos:
                 # A store that does not say when it was written has no old files.
                 modified_ns = info.mtime_ns if info.mtime_ns is not None else _NEVER_OLD_NS
-                name = f"{folder.rstrip('/')}/{inner}{info.base_name}"
-                files.append(ListedFile(name, int(info.size), modified_ns // 1_000_000))
-        return files, tuple(left) or None
+                if info.type in (fs.FileType.Directory, fs.FileType.File):
+                    is_folder = info.type == fs.FileType.Directory
+                    yield info.base_name, is_folder, int(info.size or 0), modified_ns // 1_000_000
+
+        return list_folder(folder, token, read)
 
     def _resolve(self, location: str) -> tuple[Any, str]:
         """The filesystem of a location, and the path there: a bucket and a key."""

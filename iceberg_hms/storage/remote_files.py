@@ -9,7 +9,7 @@ from iceberg_hms import work
 from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError
 from iceberg_hms.format.file_bounds import Limit
-from iceberg_hms.storage.driver import DELETED_TOGETHER, Driver, File, together
+from iceberg_hms.storage.driver import Driver, File, together
 from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.storage.ranged_file import TAIL_BYTES, RangedFile
 from iceberg_hms.storage.retries import Retries
@@ -74,14 +74,19 @@ class RemoteFiles:
         return self._retries.call(partial(self._driver.delete, location))
 
     def delete_all(self, locations: Sequence[str]) -> Deleted:
+        count = self._driver.deleted_together
+        batches = [locations[start : start + count] for start in range(0, len(locations), count)]
         found: list[Deleted] = []
-        for start in range(0, len(locations), DELETED_TOGETHER):
-            batch = locations[start : start + DELETED_TOGETHER]
-            try:
-                found.append(self._retries.call(partial(self._driver.delete_all, batch)))
-            except IcebergHmsError as error:
-                found.append(Deleted((), dict.fromkeys(batch, error)))
+        for start in range(0, len(batches), self._io_threads):
+            self._gather([partial(self._delete, each, found) for each in batches[start : start + self._io_threads]])
         return together(found)
+
+    def _delete(self, batch: Sequence[str], found: list[Deleted]) -> None:
+        """Delete a batch, and add to `found` what became of it."""
+        try:
+            found.append(self._retries.call(partial(self._driver.delete_all, batch)))
+        except IcebergHmsError as error:
+            found.append(Deleted((), dict.fromkeys(batch, error)))
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         token = None

@@ -23,6 +23,8 @@ class MemoryDriver:
     """Implements `driver.Driver`. calls: what was asked. failures: what the next calls raise before they do anything,
     None for those that succeed."""
 
+    deleted_together = 1_000
+
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.calls: list[Call] = []

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_batches
@@ -32,8 +31,6 @@ from iceberg_hms.format.locations import parse, same_folder
 
 #: How many files are deleted between two looks at the table.
 BATCH: Final = PUBLISHED_MAX
-#: How many threads delete; all callers of the process share them.
-_THREADS: Final = 16
 _SLASHES: Final = re.compile("/{2,}")
 
 
@@ -124,10 +121,8 @@ class Deletion:
         return ""
 
     def _delete(self, files: Sequence[FoundFile], result: DeletedFiles) -> None:
-        parts = [[each.location for each in files[first::_THREADS]] for first in range(min(_THREADS, len(files)))]
-        outcomes = self._ports.runtime.gather([partial(self._ports.files.delete_all, part) for part in parts])
-        failed = {location: str(error) for outcome in outcomes for location, error in outcome.failed.items()}
-        result.failed.update(failed)
+        failed = self._ports.files.delete_all([each.location for each in files]).failed
+        result.failed.update({location: str(error) for location, error in failed.items()})
         deleted = [each for each in files if each.location not in failed]
         result.deleted.extend(deleted)
         publish_deleted(self._ports, self._seen.pointer.name, self._why, [each.location for each in deleted])

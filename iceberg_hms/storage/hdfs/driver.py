@@ -14,7 +14,7 @@ orphan sweep of the table deletes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from hdfs_native import AsyncClient, WriteOptions
@@ -25,7 +25,7 @@ from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, StorageRefused
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import parse
-from iceberg_hms.storage.driver import delete_each
+from iceberg_hms.storage.driver import Entry, delete_each, list_folder
 from iceberg_hms.storage.hdfs import event_loop
 from iceberg_hms.storage.hdfs.failures import as_error, folder_named
 from iceberg_hms.storage.hdfs.site import HdfsSite
@@ -49,6 +49,8 @@ class HdfsDriver:
 
     Raises StorageRefused for settings that cannot be obeyed, also together with those of another driver.
     """
+
+    deleted_together = 1
 
     def __init__(self, settings: Settings, clock: Clock, call_seconds: float = CALL_SECONDS) -> None:
         self._clock = clock
@@ -140,28 +142,21 @@ class HdfsDriver:
         return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
-        """A page is one folder; the token has the paths of those that are left."""
-        left: list[str] = list(token or ("",))
-        inner = left.pop()
-        above = folder.rstrip("/")
+        def entries(inner: str) -> Iterator[Entry]:
+            async def read(client: AsyncClient, path: str) -> list[Any]:
+                whole = f"{path.rstrip('/')}/{inner}".rstrip("/") or "/"
+                # A file that is listed has its own path.
+                return [each async for each in client.list_status(whole) if each.path != whole]
 
-        async def read(client: AsyncClient, path: str) -> list[Any]:
-            whole = f"{path.rstrip('/')}/{inner}".rstrip("/") or "/"
-            # A file that is listed has its own path.
-            return [each async for each in client.list_status(whole) if each.path != whole]
+            try:
+                found = self._call(folder, read)
+            except MissingFile:
+                return
+            for each in found:
+                name = each.path.rpartition("/")[2]
+                yield name, each.isdir, int(each.length), int(each.modification_time)
 
-        try:
-            found = self._call(folder, read)
-        except MissingFile:
-            found = []
-        files: list[ListedFile] = []
-        for each in found:
-            name = f"{inner}{each.path.rpartition('/')[2]}"
-            if each.isdir:
-                left.append(f"{name}/")
-            else:
-                files.append(ListedFile(f"{above}/{name}", int(each.length), int(each.modification_time)))
-        return files, tuple(left) or None
+        return list_folder(folder, token, entries)
 
     def _call(
         self,

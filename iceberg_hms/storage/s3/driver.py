@@ -40,6 +40,9 @@ class S3Driver:
     """Implements `storage.driver.Driver`. Reads `s3.*` of the settings. Safe to share between threads, and with forked
     children."""
 
+    #: What S3 takes in one request.
+    deleted_together = 1_000
+
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
