@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -87,9 +87,12 @@ class RoutedFiles:
         self.write_all([(location, data)])
 
     def write_all(self, files: Sequence[File]) -> None:
+        found, refused = self._by_store(files, lambda file: file[0])
+        for error in refused.values():
+            raise error
         made: list[str] = []
         try:
-            for store, some in self._by_store(files, lambda file: file[0]):
+            for store, some in found:
                 store.create(some, made)
         except IcebergHmsError:
             for location in made:
@@ -104,15 +107,8 @@ class RoutedFiles:
         return self._store(location).delete(location)
 
     def delete_all(self, locations: Sequence[str]) -> Deleted:
-        refused: dict[str, IcebergHmsError] = {}
-        for location in locations:
-            try:
-                self._store(location)
-            except IcebergHmsError as error:
-                refused[location] = error
-        valid = [each for each in locations if each not in refused]
-        deleted = [store.delete_all(some) for store, some in self._by_store(valid, lambda location: location)]
-        return together([Deleted((), refused), *deleted])
+        found, refused = self._by_store(locations, lambda location: location)
+        return together([Deleted((), refused), *(store.delete_all(some) for store, some in found)])
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         yield from self._store(folder).list_files(folder)
@@ -132,13 +128,19 @@ class RoutedFiles:
 
     def _by_store(
         self, items: Sequence[Item], location_of: Callable[[Item], str]
-    ) -> Iterable[tuple[Store, Sequence[Item]]]:
-        """Each store that has some of the items, and these."""
+    ) -> tuple[Collection[tuple[Store, list[Item]]], dict[str, IcebergHmsError]]:
+        """Each store that has some of the items, with these; and what is wrong with the locations of the others."""
         found: dict[int, tuple[Store, list[Item]]] = {}
+        refused: dict[str, IcebergHmsError] = {}
         for item in items:
-            store = self._store(location_of(item))
-            found.setdefault(id(store), (store, []))[1].append(item)
-        return found.values()
+            location = location_of(item)
+            try:
+                store = self._store(location)
+            except IcebergHmsError as error:
+                refused[location] = error
+            else:
+                found.setdefault(id(store), (store, []))[1].append(item)
+        return found.values(), refused
 
     def _store(self, location: str) -> Store:
         """The store of a location. Raises InvalidInput for an invalid one, and for an unknown scheme."""
