@@ -459,6 +459,13 @@ class Settings(SettingsGroup):
             )
 
     @property
+    def s3_uses_path_style(self) -> bool | None:
+        """Whether requests to S3 name the bucket in the path; None: as AWS's libraries choose."""
+        if self.s3_path_style_access == "auto":
+            return True if self.s3_endpoint else None
+        return self.s3_path_style_access == "true"
+
+    @property
     def metastore_uris(self) -> tuple[str, ...]:
         """The servers of `metastore_uri`, one by one; empty when it is unset."""
         return tuple(part.strip() for part in self.metastore_uri.split(",") if part.strip())

@@ -19,8 +19,7 @@ from iceberg_hms.cli.lifetime import Lifetime, restart_in_place
 from iceberg_hms.cli.logs import LineFormatter
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown, ConfigError, EngineError, IcebergHmsError
-from iceberg_hms.rest.settings import RestSettings, load
-from iceberg_hms.setting import described
+from iceberg_hms.rest.settings import RestSettings, all_settings, load
 
 if TYPE_CHECKING:
     from iceberg_hms.assembly import Capabilities
@@ -151,7 +150,7 @@ def load_all_settings(
 
 def _refuse_secret(name: str) -> None:
     """Raises ConfigError if a setting of this name is a secret."""
-    for setting in (*described(Settings), *described(RestSettings)):
+    for setting in all_settings():
         if setting.is_secret and name in (setting.key, setting.attribute):
             raise ConfigError(
                 f"--set must not have `{setting.key}`: all users of this machine can read its command lines",

@@ -6,12 +6,13 @@ from typing import Final
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.setting import described
 
 #: Iceberg's own choice of AWS's classes. Iceberg's runtime has S3FileIO without them.
 AWS_BUNDLE: Final = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
 
-#: Properties whose values nobody may see.
-SECRET_PROPERTIES: Final = ("s3.secret-access-key", "s3.session-token")
+#: Properties whose values nobody may see: those that hand on the library's secrets.
+SECRET_PROPERTIES: Final = tuple(setting.key for setting in described(Settings) if setting.is_secret)
 
 _SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 #: Java's client refuses to start without a region; stores that are not AWS mostly accept any.
@@ -39,9 +40,7 @@ def s3_properties(settings: Settings) -> dict[str, str]:
     """
     endpoint = settings.s3_endpoint
     region = settings.s3_region or (_DEFAULT_REGION if endpoint else "")
-    path_style = settings.s3_path_style_access
-    if path_style == "auto":
-        path_style = "true" if endpoint else ""
+    path_style = {None: "", True: "true", False: "false"}[settings.s3_uses_path_style]
     found = {"s3.endpoint": endpoint, "client.region": region, "s3.path-style-access": path_style}
     if settings.s3_anonymous:
         found["client.credentials-provider"] = _ANONYMOUS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,40 +35,22 @@ def remote_drivers(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Mapping[s
 
 def make_vending(settings: Settings, clock: Clock, *, role_arn: str, duration_seconds: int) -> StsVending:
     """What makes credentials for clients. Raises ConfigError as `StsVending`, and if its library is not installed."""
-    try:
+    with _package_of("`rest.vended-credentials=sts`", "s3", ConfigError):
         from iceberg_hms.storage.s3.vending import StsVending
-    except ImportError as error:
-        raise ConfigError(
-            f"`rest.vended-credentials` is sts, which needs the package {error.name}",
-            next_step="pip install 'iceberg-hms[s3]'",
-        ) from error
     return StsVending(settings, clock, role_arn=role_arn, duration_seconds=duration_seconds)
 
 
 def _s3(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
-    try:
+    with _package_of("The S3 driver", "s3"):
+        from iceberg_hms.storage.s3.credentials import retries_of
         from iceberg_hms.storage.s3.driver import S3Driver
-    except ImportError as error:
-        raise StorageRefused(
-            f"The S3 driver needs the package {error.name}", next_step="pip install 'iceberg-hms[s3]'"
-        ) from error
-    retries = Retries(
-        settings.s3_retry_num_retries,
-        wait_seconds=(settings.s3_retry_min_wait_ms / 1_000, settings.s3_retry_max_wait_ms / 1_000),
-        # One that was answered late gets a second chance.
-        total_seconds=2 * settings.s3_request_timeout,
-        clock=clock,
-    )
-    return S3Driver(settings, clock), retries
+    # One that was answered late gets a second chance.
+    return S3Driver(settings, clock), retries_of(settings, clock, total_seconds=2 * settings.s3_request_timeout)
 
 
 def _hdfs(settings: Settings, clock: Clock) -> tuple[Driver, Retries]:
-    try:
+    with _package_of("The HDFS driver", "hdfs"):
         from iceberg_hms.storage.hdfs.driver import CALL_SECONDS, HdfsDriver
-    except ImportError as error:
-        raise StorageRefused(
-            f"The HDFS driver needs the package {error.name}", next_step="pip install 'iceberg-hms[hdfs]'"
-        ) from error
     # A failover takes some seconds; after a name node that hangs, another one gets a call.
     retries = Retries(_FAILOVER_RETRIES, total_seconds=2 * CALL_SECONDS, clock=clock)
     return HdfsDriver(settings, clock), retries
@@ -83,3 +66,12 @@ def _gcs_filesystem(_location: Location) -> Any:
     from pyarrow.fs import GcsFileSystem
 
     return GcsFileSystem()
+
+
+@contextmanager
+def _package_of(what: str, extra: str, kind: type[StorageRefused | ConfigError] = StorageRefused) -> Iterator[None]:
+    """Raises an error of this kind if a package of the extra is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise kind(f"{what} needs the package {error.name}", next_step=f"pip install 'iceberg-hms[{extra}]'") from error

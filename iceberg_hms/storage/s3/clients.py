@@ -29,7 +29,7 @@ class S3Clients:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        style = {"auto": "path" if settings.s3_endpoint else "auto", "true": "path", "false": "virtual"}
+        style = {None: "auto", True: "path", False: "virtual"}[settings.s3_uses_path_style]
         config = {"signature_version": UNSIGNED} if settings.s3_anonymous else {}
         with mapped():
             session = make_session(settings)
@@ -41,7 +41,7 @@ class S3Clients:
                 region_name=self._region,
                 config=client_config(
                     settings,
-                    s3={"addressing_style": style[settings.s3_path_style_access]},
+                    s3={"addressing_style": style},
                     max_pool_connections=settings.io_threads,
                     **config,
                 ),
@@ -73,13 +73,14 @@ class S3Clients:
         """The client that is quick."""
         found = self._buckets.get(bucket)
         if found is None:
-            style = self._settings.s3_path_style_access
+            # A dot in the host's name would fit no certificate.
+            by_default = bool(self._endpoint) or "." in bucket
+            chosen = self._settings.s3_uses_path_style
             store = make_store(
                 bucket,
                 endpoint=self._endpoint,
                 region=self._region,
-                # A dot in the host's name would fit no certificate.
-                path_style=style == "true" or (style == "auto" and (bool(self._endpoint) or "." in bucket)),
+                path_style=by_default if chosen is None else chosen,
                 credentials=None if self._settings.s3_anonymous else self._for_obstore,
                 connect_seconds=self._settings.s3_connect_timeout,
                 request_seconds=self._settings.s3_request_timeout,

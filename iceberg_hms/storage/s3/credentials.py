@@ -10,7 +10,9 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
 from botocore.loaders import create_loader
 
+from iceberg_hms.clock import Clock
 from iceberg_hms.config import Settings
+from iceberg_hms.storage.retries import Retries
 
 #: At DEBUG they would write what STS answers, and session tokens, into the log of a program that logs all at DEBUG.
 for _name in ("botocore.parsers", "botocore.auth"):
@@ -69,6 +71,16 @@ def client_config(settings: Settings, **options: Any) -> Config:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         **options,
+    )
+
+
+def retries_of(settings: Settings, clock: Clock, *, total_seconds: float) -> Retries:
+    """How often requests are sent again, and when. total_seconds: as for `Retries`."""
+    return Retries(
+        settings.s3_retry_num_retries,
+        wait_seconds=(settings.s3_retry_min_wait_ms / 1_000, settings.s3_retry_max_wait_ms / 1_000),
+        total_seconds=total_seconds,
+        clock=clock,
     )
 
 

@@ -31,9 +31,8 @@ from iceberg_hms.errors import (
     own_copy,
 )
 from iceberg_hms.format.locations import parse
-from iceberg_hms.storage.retries import Retries
 from iceberg_hms.storage.s3.botocore_bucket import mapped
-from iceberg_hms.storage.s3.credentials import make_source_session, make_sts_client, region_of
+from iceberg_hms.storage.s3.credentials import make_source_session, make_sts_client, region_of, retries_of
 from iceberg_hms.storage.s3.failures import S3Failure
 
 #: Credentials that are kept for other callers, of so many sets of folders.
@@ -97,12 +96,7 @@ class StsVending:
         self._settings = settings
         self._clock = clock
         self._seconds = duration_seconds
-        self._retries = Retries(
-            settings.s3_retry_num_retries,
-            wait_seconds=(settings.s3_retry_min_wait_ms / 1_000, settings.s3_retry_max_wait_ms / 1_000),
-            total_seconds=settings.s3_request_timeout,
-            clock=clock,
-        )
+        self._retries = retries_of(settings, clock, total_seconds=settings.s3_request_timeout)
         #: The longest that a call takes, with its last attempt.
         self._patience = settings.s3_connect_timeout + 2 * settings.s3_request_timeout
         self._mutex = threading.Lock()
@@ -119,8 +113,8 @@ class StsVending:
         found = {"client.region": region, "s3.region": region}
         if settings.s3_endpoint:
             found["s3.endpoint"] = settings.s3_endpoint
-        if settings.s3_endpoint or settings.s3_path_style_access != "auto":
-            found["s3.path-style-access"] = "false" if settings.s3_path_style_access == "false" else "true"
+        if settings.s3_uses_path_style is not None:
+            found["s3.path-style-access"] = str(settings.s3_uses_path_style).lower()
         return found
 
     def serves(self, location: str) -> bool:
