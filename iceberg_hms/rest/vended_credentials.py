@@ -12,7 +12,7 @@ There is one entry, since Java's client takes no more when it asks for new ones 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -42,30 +42,13 @@ _ACCESS_KEY: Final = "s3.access-key-id"
 def config_of_loaded(request: RestRequest, table: LoadedTable) -> TableConfig:
     """What the client gets with a table that exists. A table whose folder is none of the caller's, or that the store
     cannot narrow credentials to, comes without them: the client may have its own. Raises CredentialsUnavailable."""
-    vending = request.context.vending
-    if vending is None or not asks_for_credentials(request.headers):
-        return request.context.table_config
-    try:
-        made = _made(request, vending, table)
-    except LocationNotAllowed as error:
-        logger.info("%s is loaded without credentials: %s", table.name, error.message)
-        return request.context.table_config
-    return request.context.table_config if made is None else _config(request, vending, table, made)
+    return _config_of(request, table, _made)
 
 
 def config_of_new(request: RestRequest, table: LoadedTable) -> TableConfig:
     """The same for a table that is about to be made or staged, with folders that were checked for its caller. Called
     before anything is changed, so that an outage of the store's token service changes nothing."""
-    vending = request.context.vending
-    if vending is None or not asks_for_credentials(request.headers):
-        return request.context.table_config
-    folders = [folder for _, folder in folders_of(table.metadata, vending.serves)]
-    try:
-        made = _Made(folders, vending.vend(folders, write=True)) if folders else None
-    except LocationNotAllowed as error:
-        logger.info("%s is made without credentials: %s", table.name, error.message)
-        made = None
-    return request.context.table_config if made is None else _config(request, vending, table, made)
+    return _config_of(request, table, _made_of_new)
 
 
 def load_credentials(request: RestRequest) -> Response:
@@ -93,6 +76,26 @@ def _made(request: RestRequest, vending: CredentialVending, table: LoadedTable) 
     may = partial(request.may, Action.COMMIT if writes else Action.LOAD_TABLE)
     folders = request.catalog.client_folders(table, may, vending.serves)
     return _Made(folders, vending.vend(folders, write=writes)) if folders else None
+
+
+def _made_of_new(_request: RestRequest, vending: CredentialVending, table: LoadedTable) -> _Made | None:
+    """As `_made`."""
+    folders = [folder for _, folder in folders_of(table.metadata, vending.serves)]
+    return _Made(folders, vending.vend(folders, write=True)) if folders else None
+
+
+def _config_of(
+    request: RestRequest,
+    table: LoadedTable,
+    make: Callable[[RestRequest, CredentialVending, LoadedTable], _Made | None],
+) -> TableConfig:
+    vending, made = request.context.vending, None
+    if vending is not None and asks_for_credentials(request.headers):
+        try:
+            made = make(request, vending, table)
+        except LocationNotAllowed as error:
+            logger.info("%s comes without credentials: %s", table.name, error.message)
+    return request.context.table_config if vending is None or made is None else _config(request, vending, table, made)
 
 
 def _config(request: RestRequest, vending: CredentialVending, table: LoadedTable, made: _Made) -> TableConfig:
