@@ -16,18 +16,18 @@ from __future__ import annotations
 import re
 import select
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.testing.faults.script import PASS, Action, FaultStep, ProxiedCall, ScriptedFault, Wait
-from iceberg_hms.testing.faults.tcp import Connection, TcpProxy, hang_up
+from iceberg_hms.testing.faults.scripted_proxy import ScriptedProxy
+from iceberg_hms.testing.faults.tcp import Connection, hang_up
 from integration.stores.http_messages import HttpStream
 
 #: The client gets what the server sent, up to half of its body.
@@ -96,7 +96,7 @@ class S3Fault(ScriptedFault):
     rewrite: Rewrite | None = field(default=None, kw_only=True)
 
 
-class S3Proxy(TcpProxy):
+class S3Proxy(ScriptedProxy[S3Fault]):
     """Listens on 127.0.0.1, on a free port, until `close`. `refuse` and `accept` are TcpProxy's.
 
     target: `http://host:port` of the true server.
@@ -106,18 +106,12 @@ class S3Proxy(TcpProxy):
     """
 
     def __init__(self, target: str, *, delay: float = 0.0) -> None:
-        parts = urlsplit(target)
-        if parts.scheme != "http" or not parts.hostname or not parts.port:
-            raise InvalidInput(f"{target!r} is not http://host:port")
-        self._target = (parts.hostname, parts.port)
         self.delay = delay
-        self._changed = threading.Condition()
-        self._script: list[S3Fault] = []
         self._requests: list[S3Request] = []
         self._in_flight = 0
         #: The largest number of requests that were on their way at once.
         self.most_in_flight = 0
-        super().__init__()
+        super().__init__(target, "http")
 
     @property
     def endpoint(self) -> str:
@@ -153,10 +147,7 @@ class S3Proxy(TcpProxy):
         many. headers: which the request has, with these values. nth, times: as for ScriptedFault; None: all.
         """
         only = partial(_selects, key, dict(headers or {}))
-        fault = S3Fault(method, action, nth, times, None, only, rewrite=rewrite)
-        with self._changed:
-            self._script.append(fault)
-        return fault
+        return self._add(S3Fault(method, action, nth, times, None, only, rewrite=rewrite))
 
     def answer(
         self,
@@ -187,13 +178,6 @@ class S3Proxy(TcpProxy):
             method, _CUT_WITHIN_REPLY, key=key, nth=nth, times=times, rewrite=lambda _, reply: _first_half(reply)
         )
 
-    def clear(self) -> None:
-        """Forget the script, and release held requests."""
-        with self._changed:
-            script, self._script = self._script, []
-        for fault in script:
-            fault.release()
-
     def forget(self) -> None:
         """Count from here."""
         with self._changed:
@@ -209,15 +193,6 @@ class S3Proxy(TcpProxy):
         with self._changed:
             return self._changed.wait_for(lambda: self.count(method, key) >= count, timeout)
 
-    def close(self) -> None:
-        """End all connections and threads, and drop held requests. Calling it twice is harmless."""
-        self._closed.set()
-        with self._changed:
-            script = list(self._script)
-        for fault in script:
-            fault.drop()
-        super().close()
-
     def take(self, connection: int, request: S3Request, head: bytes) -> S3Fault | None:
         """Record a request, and return the fault that hits it. For the connections of this proxy."""
         with self._changed:
@@ -226,8 +201,7 @@ class S3Proxy(TcpProxy):
             self.most_in_flight = max(self.most_in_flight, self._in_flight)
             self._changed.notify_all()
             call = ProxiedCall(connection, request.method, len(self._requests))
-            hitting = [fault for fault in self._script if fault.hits(call, head)]
-        return hitting[0] if hitting else None
+            return self._hitting(call, head)
 
     def end(self, request: S3Request) -> None:
         """Record that a request has ended for its client, who must not see it before. Calling it twice is harmless.
@@ -236,11 +210,6 @@ class S3Proxy(TcpProxy):
             request.ended = time.monotonic()
             with self._changed:
                 self._in_flight -= 1
-
-    def pause(self, seconds: float) -> None:
-        """Wait, at most until the proxy closes. For the connections of this proxy."""
-        if seconds:
-            self._closed.wait(seconds)
 
     def _connect(self, number: int, client: socket.socket) -> _Connection:
         return _Connection(self, number, client, self._target)

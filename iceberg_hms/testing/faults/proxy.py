@@ -14,20 +14,18 @@ from __future__ import annotations
 import logging
 import select
 import socket
-import threading
 from collections import Counter
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
-from iceberg_hms.errors import InvalidInput
 from iceberg_hms.testing.faults.script import PASS, Action, FaultStep, ProxiedCall, ScriptedFault, Wait
-from iceberg_hms.testing.faults.tcp import Connection, TcpProxy, hang_up
+from iceberg_hms.testing.faults.scripted_proxy import ScriptedProxy
+from iceberg_hms.testing.faults.tcp import Connection, hang_up
 from iceberg_hms.testing.faults.wire import Message, MessageKind, read_message
 
 logger = logging.getLogger(__name__)
 
 
-class FaultProxy(TcpProxy):
+class FaultProxy(ScriptedProxy[ScriptedFault]):
     """Listens on 127.0.0.1, on a free port, until `close`.
 
     target: `thrift://host:port` of the true server.
@@ -36,16 +34,10 @@ class FaultProxy(TcpProxy):
     """
 
     def __init__(self, target: str, *, pace: Callable[[ProxiedCall], float] | None = None) -> None:
-        parts = urlsplit(target)
-        if parts.scheme != "thrift" or not parts.hostname or not parts.port:
-            raise InvalidInput(f"{target!r} is not thrift://host:port")
-        self._target = (parts.hostname, parts.port)
         self._pace = pace
-        self._changed = threading.Condition()
-        self._script: list[ScriptedFault] = []
         self._calls: list[ProxiedCall] = []
         self._counts: Counter[str] = Counter()
-        super().__init__()
+        super().__init__(target, "thrift")
 
     @property
     def uri(self) -> str:
@@ -69,17 +61,7 @@ class FaultProxy(TcpProxy):
     ) -> ScriptedFault:
         """Add a line to the script. The first line that hits a call decides what the proxy does to it; the other lines
         count the call too. See `ScriptedFault` for the arguments."""
-        fault = ScriptedFault(method, action, nth, times, connection, only)
-        with self._changed:
-            self._script.append(fault)
-        return fault
-
-    def clear(self) -> None:
-        """Forget the script, and release held calls."""
-        with self._changed:
-            script, self._script = self._script, []
-        for fault in script:
-            fault.release()
+        return self._add(ScriptedFault(method, action, nth, times, connection, only))
 
     def wait_for(self, method: str, count: int, timeout: float) -> bool:
         """Wait until clients called a method `count` times in all. False after `timeout` seconds."""
@@ -90,15 +72,6 @@ class FaultProxy(TcpProxy):
         with self._changed:
             return self._counts[method]
 
-    def close(self) -> None:
-        """End all connections and threads, and drop held calls. Calling it twice is harmless."""
-        self._closed.set()
-        with self._changed:
-            script = list(self._script)
-        for fault in script:
-            fault.drop()
-        super().close()
-
     def take(self, connection: int, request: Message) -> ScriptedFault | None:
         """Record a call, wait for its pace, and return the fault that hits it. For the connections of this proxy."""
         with self._changed:
@@ -107,14 +80,10 @@ class FaultProxy(TcpProxy):
             call = ProxiedCall(connection, method, self._counts[method])
             self._calls.append(call)
             self._changed.notify_all()
-            hitting = [fault for fault in self._script if fault.hits(call, request.data)]
+            hitting = self._hitting(call, request.data)
         if self._pace is not None:
             self.pause(self._pace(call))
-        return hitting[0] if hitting else None
-
-    def pause(self, seconds: float) -> None:
-        """Wait, at most until the proxy closes. For the connections of this proxy."""
-        self._closed.wait(seconds)
+        return hitting
 
     def _connect(self, number: int, client: socket.socket) -> _Connection:
         return _Connection(self, number, client, self._target)
