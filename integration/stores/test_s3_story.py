@@ -3,7 +3,8 @@ every file that it names is in the bucket, as the bucket itself shows.
 
     STORY_SEED=7 STORY_APPENDS=50 python -m pytest integration/stores/test_s3_story.py --log-cli-level=INFO
 
-The seed decides what goes wrong in which order, and who is killed when; the machine decides what is under way then.
+The seed sets the order of the faults, and the writers that the test kills. Which requests a fault meets depends on the
+machine.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,15 +163,8 @@ def test_the_tour_with_its_tables_in_a_bucket(lake: Lake, tmp_path: Path, monkey
     ]
     refused = "CREATE DATABASE nowhere"
     statements = [*(statement for statement, _ in expected), refused]
-    done = subprocess.run(
-        [sys.executable, "-c", SESSION, *map(json.dumps, (str(tmp_path / "secret"), own, statements))],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**lake.environ, "SPARK_CONF_DIR": str(tmp_path)},
-        timeout=PROGRAM_SECONDS,
-        check=False,
-    )
+    given = map(json.dumps, (str(tmp_path / "secret"), own, statements))
+    done = run_spark(tmp_path, [sys.executable, "-c", SESSION, *given], lake.environ)
     said, leaks = json.loads(ended(done).splitlines()[-1])
     assert leaks == []
     for (statement, rows), (found, error, message) in zip(expected, said[:-1], strict=True):
@@ -185,6 +178,22 @@ def test_the_tour_with_its_tables_in_a_bucket(lake: Lake, tmp_path: Path, monkey
     assert sorted((row["level"], row["n"]) for row in copied) == [("ERROR", 1), ("WARN", 2)]
     assert keys_below(lake, "beside.db/copied/data/")
     assert not keys_below(lake, "warehouse/logging.db/levels/")
+
+
+def run_spark(
+    folder: Path, command: Sequence[str], environ: Mapping[str, str], given: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with a Spark in a folder, where its configuration is too. given: its input."""
+    return subprocess.run(
+        command,
+        input=given,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**environ, "SPARK_CONF_DIR": str(folder)},
+        timeout=PROGRAM_SECONDS,
+        check=False,
+    )
 
 
 def keys_below(lake: Lake, prefix: str) -> list[str]:
@@ -216,19 +225,10 @@ def test_spark_sql_reads_and_writes_the_bucket_by_spark_conf(lake: Lake, tmp_pat
             encoding="utf-8",
         )
         shell = Path(pyspark.__file__).parent / "bin" / "spark-sql"
-        done = subprocess.run(
-            [
-                *(str(shell), "--properties-file", str(tmp_path / "session.conf"), "--load-spark-defaults"),
-                # As the file itself says: spark-sql opens the warehouse, for which it would need hadoop-aws.
-                *("--conf", f"spark.sql.warehouse.dir=file:{tmp_path}/warehouse", "-f", str(script)),
-            ],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
-            timeout=PROGRAM_SECONDS,
-            check=False,
-        )
+        # As the file itself says: spark-sql opens the warehouse, for which it would need hadoop-aws.
+        local = ("--conf", f"spark.sql.warehouse.dir=file:{tmp_path}/warehouse")
+        conf = ("--properties-file", str(tmp_path / "session.conf"), "--load-spark-defaults")
+        done = run_spark(tmp_path, [str(shell), *conf, *local, "-f", str(script)], os.environ)
         assert ended(done).split() == ["2"]
     assert sorted(row["message"] for row in lake.read_by_pyiceberg("shell.made")) == ["first", "second"]
 
@@ -250,16 +250,7 @@ def test_a_wrong_secret_is_an_error_of_the_store_and_is_not_shown(lake: Lake, tm
                 "warehouse": lake.metastore.warehouse,
                 **lake.store.settings(s3_secret_access_key="another-secret"),
             }
-            done = subprocess.run(
-                [sys.executable, "-c", GUARDED],
-                input=json.dumps(asked),
-                capture_output=True,
-                text=True,
-                cwd=tmp_path,
-                env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
-                timeout=PROGRAM_SECONDS,
-                check=False,
-            )
+            done = run_spark(tmp_path, [sys.executable, "-c", GUARDED], os.environ, json.dumps(asked))
     assert "(Service: S3, Status Code: 403" in ended(done)
     assert "another-secret" not in done.stdout + done.stderr
 

@@ -54,7 +54,7 @@ def test_a_broken_change_leaves_no_trace_in_the_metadata(harness):
 
 
 class Fetching:
-    """Manifests that notes what it is asked to fetch."""
+    """Manifests that record each call of `fetch`."""
 
     def __init__(self, manifests):
         self._manifests = manifests
