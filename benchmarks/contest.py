@@ -20,7 +20,7 @@ from benchmarks.writers import SCHEMA, JavaWriters, Process
 from iceberg_hms.changes.clients.blind_append import ISOLATION_LEVELS
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
-from integration.concurrent_writers import COMMIT_FAILED
+from integration.appender import COMMIT_FAILED
 
 
 class Kind(StrEnum):

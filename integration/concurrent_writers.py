@@ -26,10 +26,10 @@ from typing import Any
 
 from iceberg_hms.testing.history import check_table
 from integration import interop
+from integration.appender import COMMIT_FAILED, appended
 
 #: The error of an append whose writer was killed: it may have landed.
 KILLED = "killed"
-COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 ROOT = Path(__file__).parent.parent
 
 
@@ -99,8 +99,8 @@ class ConcurrentWriters:
             assert process.returncode in (0, -signal.SIGKILL)
             results = [AppendResult(name, **json.loads(line)) for line in output.splitlines()]
             if process.returncode and len(results) < self._appends:
-                at = f"{self._folder}/{writer}-{len(results)}.parquet"
-                results.append(AppendResult(name, at if "://" in at else f"file:{at}", KILLED, refused=False))
+                path = appended(client, str(self._folder), writer, len(results))
+                results.append(AppendResult(name, path, KILLED, refused=False))
             return results
 
         self._writers.append(append)

@@ -16,22 +16,27 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import iceberg_hms
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.local.metastore import LocalMetastore
-from integration import interop
+from iceberg_hms.spark.configuration import ICEBERG_RUNTIME
+from iceberg_hms.spark.s3 import AWS_BUNDLE
+from integration import interop, maven_packages
+from integration.appender import ROW
 from integration.command_line import running
 from integration.concurrent_writers import KILLED, AppendResult, ConcurrentWriters, summary
 from integration.faults import LIMIT, SCHEMA, in_background, until
 from integration.rest_clients import ALL
-from integration.stores.bucket_checks import BucketReport, check_bucket
+from integration.stores.bucket_checks import BucketFiles, BucketReport, check_bucket
 from integration.stores.minio import ObjectStore
 from integration.stores.s3_proxy import S3Proxy
 from integration.stores.s3_weather import CLIENT_SECONDS, S3Weather
@@ -153,9 +158,11 @@ class Lake:
         return report
 
     def _check(self, results: Sequence[AppendResult], snapshots: bool) -> BucketReport:
+        pointer = self.catalog.pointer(TABLE).metadata_location
+        results = self._located(pointer, results)
         report = check_bucket(
             self.store,
-            self.catalog.pointer(TABLE).metadata_location,
+            pointer,
             acknowledged=[
                 item for each in results if each.acknowledged for item in (each.items if snapshots else [each.path])
             ],
@@ -164,6 +171,18 @@ class Lake:
         report.raise_if_broken()
         assert set(report.history.data_files) <= {each.path for each in results}
         return report
+
+    def _located(self, pointer: str, results: Sequence[AppendResult]) -> list[AppendResult]:
+        """The results with the files of Spark's rows, as far as the table has them."""
+        client = self.store.client()
+        files = BucketFiles(client)
+        located: dict[str, str] = {}
+        for path in set(check_bucket(self.store, pointer).history.data_files).difference(each.path for each in results):
+            (row,) = pq.read_table(pa.BufferReader(files.read(path)), columns=["id"])["id"].to_pylist()
+            assert f"{ROW}{row}" not in located, f"row {row} is there twice"
+            located[f"{ROW}{row}"] = path
+        client.close()
+        return [replace(each, path=located.pop(each.path, each.path)) for each in results]
 
 
 @dataclass
@@ -238,15 +257,22 @@ def test_processes_of_the_library_lose_nothing(lake: Lake) -> None:
 
 def test_stock_rest_clients_lose_nothing(lake: Lake) -> None:
     """
-    eight PyIceberg clients append to one table through a server, and read and write the store themselves
-    the store loses, delays, cuts, refuses and hangs; the server is killed three times, and starts again on its port
+    four PyIceberg and four Spark clients append to one table through a server, and read and write the store themselves
+    the store loses, delays, cuts, refuses and hangs
+    one client of each kind is killed, and the server three times, which starts again on its port
     """
+    maven_packages.fetch(lake.folder, ICEBERG_RUNTIME)
+    maven_packages.fetch(lake.folder, AWS_BUNDLE)
     server = Server(lake)
     server.start()
     writers = lake.writers()
-    for _ in range(WRITERS):
-        writers.process("pyiceberg", server.uri, lake.metastore.warehouse, client="rest", **lake.environ)
-    results = lake.run(writers, lambda: lake.kill([server.restart] * KILLS))
+    pyiceberg, spark = (
+        [writers.process(client, server.uri, lake.metastore.warehouse, client=client, **lake.environ) for _ in range(4)]
+        for client in ("rest", "spark")
+    )
+    doomed = [lake.random.choice(kind).kill for kind in (pyiceberg, spark)]
+    results = lake.run(writers, lambda: lake.kill(lake.random.sample([server.restart] * KILLS + doomed, KILLS + 2)))
+    assert sum(each.error == KILLED for each in results) == 2
     lake.check(results)
 
 
