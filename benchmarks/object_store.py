@@ -18,7 +18,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.spark.s3 import AWS_BUNDLE
 from integration import maven_packages
 from integration.stores.java_s3 import java_properties
-from integration.stores.minio import local_object_store
+from integration.stores.minio import ObjectStore, local_object_store
 
 BUCKET = "lake"
 #: Commits of each of Java's peers before the measured ones, for the JVM's compiler.
@@ -98,30 +98,18 @@ class Measured:
         where = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}
         self._near = stack.enter_context(iceberg_hms.connect(**where, **store.settings()))
         self._near.create_namespace(loads.NAMESPACE)
-        if arguments.java:
-            maven_packages.fetch(folder, AWS_BUNDLE)
-            java = JavaWriters(folder / "java", [maven_packages.jar(AWS_BUNDLE)])
-            stack.callback(java.close)
         self._servers: dict[int, Serving] = {}
-        self._contests: dict[int, Contest] = {}
+        endpoints: dict[int, str] = {}
         for delay in arguments.delays:
-            endpoint = stack.enter_context(far_from(store.endpoint, delay / 1_000))
-            settings = store.settings(endpoint=endpoint)
+            endpoints[delay] = stack.enter_context(far_from(store.endpoint, delay / 1_000))
+            settings = store.settings(endpoint=endpoints[delay])
             variables = {f"ICEBERG_HMS_{name.upper()}": str(value) for name, value in settings.items()}
             log = folder / f"server-{delay}.log"
             self._servers[delay] = stack.enter_context(serving(metastore, log, environment=variables))
-            if arguments.java:
-                self._contests[delay] = Contest(
-                    metastore,
-                    self._servers[delay],
-                    java,
-                    limit=arguments.limit,
-                    settings=store.settings(),
-                    store=java_properties(store, endpoint=endpoint),
-                )
-                stack.callback(self._contests[delay].close)
-                for peer in _peers(arguments.java, delay):
-                    self._contests[delay].run(peer, 1, WARM_UP, "warm")
+        if arguments.java:
+            maven_packages.fetch(folder, AWS_BUNDLE)
+        self._java = JavaPeers(folder / "java", metastore, store, self._servers, endpoints, arguments.limit)
+        stack.callback(self._java.close)
         self.blocks: dict[tuple[int, str, int], list[Block]] = {}
 
     def round(self, round_: int) -> None:
@@ -133,13 +121,73 @@ class Measured:
                 block = loads.run(self._near, server, self._metastore_pid, load, round_)
                 self._keep(Block("iceberg-hms", in_flight, delay, sum(block.failed.values()), block))
                 for peer in _peers(arguments.java, delay):
-                    theirs = self._contests[delay].run(peer, in_flight, commits, round_)
+                    theirs = self._java.run(peer, delay, in_flight, commits, round_)
                     failed = sum(theirs.failed.values()) + theirs.unfinished
                     self._keep(Block(peer.title, in_flight, delay, failed, theirs))
 
     def _keep(self, block: Block) -> None:
         self.blocks.setdefault((block.in_flight, block.who, block.delay), []).append(block)
         print(_row([block]), flush=True)
+
+
+class JavaPeers:
+    """Java's writers, all in one JVM. Commits that a block leaves unfinished would go on beside the next one, and hold
+    the metastore's connections to its database: such a block ends the JVM. Close it.
+
+    servers, endpoints: by delay."""
+
+    def __init__(
+        self,
+        folder: Path,
+        metastore: LocalMetastore,
+        store: ObjectStore,
+        servers: Mapping[int, Serving],
+        endpoints: Mapping[int, str],
+        limit: float,
+    ) -> None:
+        self._folder = folder
+        self._metastore = metastore
+        self._store = store
+        self._servers = servers
+        self._endpoints = endpoints
+        self._limit = limit
+        self._jvm = ExitStack()
+        self._writers: JavaWriters | None = None
+        self._contests: dict[int, Contest] = {}
+        self._started = 0
+
+    def run(self, peer: Peer, delay: int, writers: int, commits: int, round_: int) -> PeerBlock:
+        """One block, once the peer is warm."""
+        contest = self._contest(peer, delay)
+        block = contest.run(peer, writers, commits, round_)
+        if block.unfinished:
+            self.close()
+        return block
+
+    def close(self) -> None:
+        """End the JVM, and the commits in it."""
+        self._jvm.close()
+        self._writers = None
+        self._contests.clear()
+
+    def _contest(self, peer: Peer, delay: int) -> Contest:
+        if self._writers is None:
+            self._started += 1
+            self._writers = JavaWriters(self._folder, [maven_packages.jar(AWS_BUNDLE)])
+            self._jvm.callback(self._writers.close)
+        if delay not in self._contests:
+            contest = Contest(
+                self._metastore,
+                self._servers[delay],
+                self._writers,
+                limit=self._limit,
+                settings=self._store.settings(),
+                store=java_properties(self._store, endpoint=self._endpoints[delay]),
+            )
+            self._jvm.callback(contest.close)
+            self._contests[delay] = contest
+            contest.run(peer, 1, WARM_UP, f"warm_{self._started}")
+        return self._contests[delay]
 
 
 @contextmanager
