@@ -32,6 +32,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.views import Views
 from iceberg_hms.changes.change import Change, Manifests
+from iceberg_hms.changes.clients.blind_append import blind_policy
 from iceberg_hms.changes.clients.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard, LocationPolicy
@@ -358,11 +359,14 @@ class Catalog:
         client: Client | None = None,
         wait_seconds: float | None = None,
         size: int = 0,
+        is_blind: bool = False,
     ) -> CommitReport:
         """Commit requirements and updates in the REST protocol's JSON shapes. A commit that carries `assert-create`
         creates the table.
 
         idempotency_key: a job's own key; if a snapshot in the ref's history has it, the commit was made before.
+        is_blind: the caller knows that an append in it read nothing of the table, so it may be put on any state of its
+        branch, unless the table's own property `iceberg-hms.rebase-appends` says otherwise.
         wait_seconds: how long to wait for a group and the lock; the default outlives a dead writer's lock.
         Raises as `Coordinator.commit`. After CommitStateUnknown the caller must not delete files: the commit may be in
         the table.
@@ -372,7 +376,7 @@ class Catalog:
         owns_folder = False
         if creates:
             updates, owns_folder = self.services.stage_proofs.take(name, updates)
-        change = self._client_change(name, requirements, updates, client, idempotency_key)
+        change = self._client_change(name, requirements, updates, client, idempotency_key, is_blind=is_blind)
         if creates:
             return self._create(name, change, client, owns_folder=owns_folder)
         return self.commit_change(name, change, client=client, wait_seconds=wait_seconds, size=size)
@@ -525,13 +529,15 @@ class Catalog:
         updates: Sequence[Mapping[str, Any]],
         client: Client | None,
         idempotency_key: str | None,
+        *,
+        is_blind: bool = False,
     ) -> Change:
         return from_request(
             requirements,
             updates,
             client,
             idempotency_key=idempotency_key,
-            rebase_policy=partial(self._access.rebase_policies.of, name.namespace),
+            rebase_policy=blind_policy if is_blind else partial(self._access.rebase_policies.of, name.namespace),
             max_updates=self.settings.max_updates,
         )
 

@@ -70,6 +70,11 @@ def default_policy() -> RebasePolicy:
     return RebasePolicy(PLAIN, "nobody says otherwise")
 
 
+def blind_policy() -> RebasePolicy:
+    """The policy for an append that its caller knows to be blind."""
+    return RebasePolicy(ALL, "its caller knows that it read nothing of the table")
+
+
 def parse_mode(text: str) -> str:
     """The mode of a property's value; `none` for an unknown value, since no operator has allowed anything with it."""
     mode = text.strip().lower()
