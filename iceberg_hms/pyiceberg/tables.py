@@ -1,0 +1,92 @@
+"""PyIceberg's Table and Transaction, which know a blind append: a transaction that read nothing of the table.
+
+PyIceberg sends the same updates for an `append` and for an `overwrite` or `upsert` that found nothing to replace, and
+validates the second after a conflict. So the coordinator rebases an append only if it is told that it is one. Here the
+transaction sees which verbs its caller called: if they were `append` or `add_files` alone, neither its caller nor
+PyIceberg read the table, and no other writer's commit can make it wrong. Every other verb, and every one that a later
+release brings, counts as one that read it: PyIceberg validates and retries, as with any catalog.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Final
+
+from pyiceberg.table import Table, Transaction
+
+from iceberg_hms.pyiceberg import upstream
+
+#: The verbs that read nothing. `add_files` looks for duplicates, once: PyIceberg does not look again after a conflict.
+BLIND_VERBS: Final = frozenset({"append", "add_files"})
+#: What ends a transaction.
+_ENDS: Final = frozenset({"commit_transaction"})
+
+#: Whether the transaction that commits now is a blind append.
+_is_blind: ContextVar[bool] = ContextVar("iceberg_hms_blind_append", default=False)
+
+
+def commits_blind_append() -> bool:
+    """Whether the commit under way in this context is a blind append."""
+    return _is_blind.get()
+
+
+class HmsTransaction(Transaction):
+    """A transaction that knows which verbs its caller called."""
+
+    def __init__(self, table: Table, autocommit: bool = False) -> None:
+        super().__init__(table, autocommit)
+        self._verbs: set[str] = set()
+        self._is_in_verb = False
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether all that was called so far only appends."""
+        appends = [type(each) in upstream.APPENDS for each in upstream.producers(self)]
+        return bool(appends) and all(appends) and self._verbs <= BLIND_VERBS
+
+    def commit_transaction(self) -> Table:
+        """Commit. A blind append is put on whatever the table's branch is by then."""
+        token = _is_blind.set(self.is_blind_append)
+        try:
+            return super().commit_transaction()
+        finally:
+            _is_blind.reset(token)
+
+    @contextmanager
+    def _verb(self, name: str) -> Iterator[None]:
+        """Verbs call each other: the one that the caller called counts."""
+        if self._is_in_verb:
+            yield
+            return
+        self._verbs.add(name)
+        self._is_in_verb = True
+        try:
+            yield
+        finally:
+            self._is_in_verb = False
+
+
+def _noted(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def call(self: HmsTransaction, *arguments: Any, **keywords: Any) -> Any:
+        with self._verb(name):
+            return verb(self, *arguments, **keywords)
+
+    return call
+
+
+for _name, _function in inspect.getmembers(Transaction, inspect.isfunction):
+    if not _name.startswith("_") and _name not in _ENDS:
+        setattr(HmsTransaction, _name, _noted(_name, _function))
+
+
+class HmsTable(Table):
+    """A table whose transactions are HmsTransaction."""
+
+    def transaction(self) -> Transaction:
+        """A transaction on this table."""
+        return HmsTransaction(self)
