@@ -32,7 +32,7 @@ from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
-from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
 from iceberg_hms.storage.drivers import make_vending, remote_drivers
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
@@ -76,7 +76,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
 
 def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Services:
     """The services of one process. A forked child publishes its commits to its copy of the same listeners."""
-    runtime = ThreadRuntime(clock)
+    runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
     pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
     hms_lock = HmsTableLock(pool, runtime, settings)

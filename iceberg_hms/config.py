@@ -285,7 +285,7 @@ class Settings(SettingsGroup):
         "Memory for the filters that tell whether a table already has a data file, in bytes, 8 for each file; "
         "0: no cache.",
     )
-    io_threads: int = number("io.threads", 64, 1, 1_024, "Files to read or write at the same time.")
+    io_threads: int = number("io.threads", 64, 1, 1_024, "Files that one operation reads or writes at the same time.")
     storage_fsync: bool = flag(
         "storage.fsync",
         "Flush local files and their folders to disk before a commit names them, so that the commit survives "

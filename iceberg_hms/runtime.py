@@ -19,11 +19,12 @@ GATHER_THREADS: Final = 64
 
 
 class ThreadRuntime:
-    """Implements `coordinator.ports.Runtime`."""
+    """Implements `coordinator.ports.Runtime`. threads: that `gather` has for all its callers together."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, *, threads: int = GATHER_THREADS) -> None:
         self._clock = clock
-        self._pool = ThreadPool("iceberg-hms-gather", GATHER_THREADS)
+        self._threads = threads
+        self._pool = ThreadPool("iceberg-hms-gather", threads)
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -82,7 +83,7 @@ class ThreadRuntime:
 
     def _run_in_pool(self, batch: _Batch, threads: int) -> None:
         try:
-            for _ in range(min(threads, GATHER_THREADS)):
+            for _ in range(min(threads, self._threads)):
                 self._pool.submit(partial(contextvars.copy_context().run, batch.work))
         except RuntimeError:  # the pool is closed, or no thread can be started
             pass

@@ -126,6 +126,11 @@ def raises_no_lock():
     raise ValueError("no lock")
 
 
+def test_as_many_functions_run_at_once_as_it_has_threads_and_the_caller() -> None:
+    together = threading.Barrier(101, timeout=30)
+    ThreadRuntime(threads=100).gather([together.wait] * 101)
+
+
 def test_run_while_waiting_waits_on_the_caller_s_thread_and_works_on_another():
     runtime, threads = ThreadRuntime(), {}
     begun = threading.Event()
