@@ -34,6 +34,24 @@ def commits_blind_append() -> bool:
     return _is_blind.get()
 
 
+def _noted(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def call(self: HmsTransaction, *arguments: Any, **keywords: Any) -> Any:
+        with self._verb(name):
+            return verb(self, *arguments, **keywords)
+
+    return call
+
+
+def notes_verbs(kind: type[HmsTransaction]) -> type[HmsTransaction]:
+    """Make every verb of a transaction note that it was called, also those that a release of PyIceberg adds."""
+    for name, function in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and name not in _ENDS:
+            setattr(kind, name, _noted(name, function))
+    return kind
+
+
+@notes_verbs
 class HmsTransaction(Transaction):
     """A transaction that knows which verbs its caller called."""
 
@@ -68,20 +86,6 @@ class HmsTransaction(Transaction):
             yield
         finally:
             self._is_in_verb = False
-
-
-def _noted(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(verb)
-    def call(self: HmsTransaction, *arguments: Any, **keywords: Any) -> Any:
-        with self._verb(name):
-            return verb(self, *arguments, **keywords)
-
-    return call
-
-
-for _name, _function in inspect.getmembers(Transaction, inspect.isfunction):
-    if not _name.startswith("_") and _name not in _ENDS:
-        setattr(HmsTransaction, _name, _noted(_name, _function))
 
 
 class HmsTable(Table):
