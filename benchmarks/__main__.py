@@ -20,6 +20,7 @@ BENCHMARKS = {
     "spark-insert": ("spark_inserts", "main", "a short INSERT in Spark's session catalog beside Java's HiveCatalog"),
     "object-store": ("object_store", "main", "commits to tables in a bucket, near and far"),
     "add-files": ("add_files", "main", "appends of existing files in a bucket beside PyIceberg's add_files"),
+    "pyiceberg": ("pyiceberg_programs", "main", "PyIceberg programs on the adapter beside its HiveCatalog"),
     "s3-clients": ("s3_clients", "main", "the client libraries for S3 side by side"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
