@@ -24,15 +24,18 @@ _RULES: Final[Mapping[type[BaseException], type[Exception]]] = {
     errors.AlreadyExists: exceptions.TableAlreadyExistsError,
     errors.NamespaceNotEmpty: exceptions.NamespaceNotEmptyError,
     errors.CommitFailed: exceptions.CommitFailedException,
-    errors.LockUnavailable: exceptions.CommitFailedException,
     errors.CommitStateUnknown: exceptions.CommitStateUnknownException,
     errors.MetastoreUnavailable: exceptions.ServiceUnavailableError,
     errors.AccessDenied: exceptions.ForbiddenError,
 }
 #: What passes by itself: PyIceberg's retry may succeed.
-_PASSING: Final = (errors.MetastoreUnavailable, errors.ResourceExhausted, errors.QueueFull, errors.StorageError)
-#: What says where the table is, and proves that nothing was committed.
-_NAMED: Final = (errors.NotFound, errors.AlreadyExists)
+_PASSING: Final = (
+    errors.MetastoreUnavailable,
+    errors.LockUnavailable,
+    errors.ResourceExhausted,
+    errors.QueueFull,
+    errors.StorageError,
+)
 
 
 @contextmanager
@@ -62,9 +65,8 @@ def _of(error: errors.IcebergHmsError) -> type[Exception] | None:
 def _of_commit(error: errors.IcebergHmsError) -> type[Exception]:
     if isinstance(error, errors.CommitStateUnknown) or not error.proved_failed:
         return exceptions.CommitStateUnknownException
-    if isinstance(error, _PASSING):
+    # A commit that creates a table loses to another that did, as to any other commit.
+    if isinstance(error, (errors.CommitFailed, errors.AlreadyExists, *_PASSING)):
         return exceptions.CommitFailedException
-    known = _of(error)
-    if known is exceptions.CommitFailedException or (known is not None and isinstance(error, _NAMED)):
-        return known
-    return exceptions.ValidationException
+    known = _of(error) if isinstance(error, errors.NotFound) else None
+    return known or exceptions.ValidationException
