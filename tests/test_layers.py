@@ -105,6 +105,7 @@ GOOD = {
     "rest/access/oidc.py": "import jwt\nfrom iceberg_hms.rest.access import oidc_keys\n",
     "rest/access/oidc_keys.py": "import jwt\nimport cryptography.x509\nimport tenacity\n",
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
+    "pyiceberg/catalog.py": "import pyiceberg.catalog\nfrom iceberg_hms import assembly\n",
     "local/gateway.py": "import py4j.java_gateway\nimport tenacity\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
     "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
@@ -223,6 +224,7 @@ BAD: dict[str, dict[str, str]] = {
         "simulation/__main__.py": "from simulation.mutants import hunt",
         "simulation/mutants/hunt.py": "",
     },
+    "pyiceberg": {"catalog/d.py": "from pyiceberg.schema import Schema", "rest/b.py": "import pydantic"},
     "console": {"inspect/a.py": "from rich.table import Table", "spark/a.py": "import typer"},
 }
 

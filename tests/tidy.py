@@ -56,12 +56,19 @@ _LEFT_FOR_LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" +
 #: What the package ships for tests: its callers are elsewhere.
 FOR_TESTS = "iceberg_hms/testing/"
 #: Users of the Python API call the public methods of these.
-FOR_USERS = ("iceberg_hms/catalog/operations/", "iceberg_hms/catalog/transaction.py", "iceberg_hms/expressions/")
+FOR_USERS = (
+    "iceberg_hms/catalog/operations/",
+    "iceberg_hms/catalog/transaction.py",
+    "iceberg_hms/expressions/",
+    "iceberg_hms/pyiceberg/catalog.py",
+)
 #: Names without a caller in the package, and who has one.
 CALLED_ELSEWHERE = {
     "refresh": "users of the Python API",
     "AGENT_INFO_MAX": "tests: the metastore's column has that many characters",
     "prepare": "logging's QueueHandler",
+    "_create_staged_table": "PyIceberg's create_table_transaction",
+    "_delete_old_metadata": "PyIceberg's Table, after each commit",
     "readAll": "Thrift",
     "cstringio_buf": "Thrift's C code",
     "cstringio_refill": "Thrift's C code",
