@@ -1,10 +1,10 @@
 """PyIceberg's Table and Transaction, which know a blind append: a transaction that read nothing of the table.
 
 PyIceberg sends the same updates for an `append` and for an `overwrite` or `upsert` that found nothing to replace, and
-validates the second after a conflict. So the coordinator rebases an append only if it is told that it is one. Here the
-transaction sees which verbs its caller called: if they were `append` or `add_files` alone, neither its caller nor
-PyIceberg read the table, and no other writer's commit can make it wrong. Every other verb, and every one that a later
-release brings, counts as one that read it: PyIceberg validates and retries, as with any catalog.
+validates the second after a conflict. So only the transaction can say which of them a commit is: it sees which verbs
+its caller called. If they were `append` or `add_files` alone, PyIceberg read nothing of the table, and no other
+writer's commit can make the append wrong. Every other verb, and every one that a later release brings, counts as one
+that read it: PyIceberg validates and retries, as with any catalog.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class HmsTransaction(Transaction):
     @property
     def is_blind_append(self) -> bool:
         """Whether all that was called so far only appends."""
-        appends = [type(each) in upstream.APPENDS for each in upstream.producers(self)]
-        return bool(appends) and all(appends) and self._verbs <= BLIND_VERBS
+        appends = all(type(each) in upstream.APPENDS for each in upstream.producers(self))
+        return appends and bool(self._verbs) and self._verbs <= BLIND_VERBS
 
     def commit_transaction(self) -> Table:
         """Commit. A blind append is put on whatever the table's branch is by then."""

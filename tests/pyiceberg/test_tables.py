@@ -20,6 +20,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.table.update import update_table_metadata
+from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
@@ -29,7 +30,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "part": ["a", "a", "b"]}
 
 
 class Recorder(NoopCatalog):
-    """Commits to the table in memory, and notes whether it was told that a commit is a blind append."""
+    """Commits to the table in memory, and notes which commits the transactions called blind appends."""
 
     def __init__(self) -> None:
         super().__init__("recorder")
@@ -79,42 +80,42 @@ def statistics(table: Table) -> StatisticsFile:
     )
 
 
-def fast_append(transaction: Transaction) -> None:
+def fast_append(transaction: Transaction, _table: Table) -> None:
     with transaction.update_snapshot().fast_append():
         pass
 
 
-def update_schema(transaction: Transaction) -> None:
+def update_schema(transaction: Transaction, _table: Table) -> None:
     with transaction.update_schema() as update:
         update.add_column("x", IntegerType())
 
 
-def update_spec(transaction: Transaction) -> None:
+def update_spec(transaction: Transaction, _table: Table) -> None:
     with transaction.update_spec() as update:
         update.remove_field("part")
 
 
-def update_sort_order(transaction: Transaction) -> None:
+def update_sort_order(transaction: Transaction, _table: Table) -> None:
     with transaction.update_sort_order() as update:
         update.asc("id", IdentityTransform())
 
 
-def update_statistics(transaction: Transaction) -> None:
+def update_statistics(transaction: Transaction, table: Table) -> None:
     with transaction.update_statistics() as update:
-        update.set_statistics(statistics(transaction._table))
+        update.set_statistics(statistics(table))
 
 
 #: Every verb of a transaction, as one that leads to a commit.
-VERBS: dict[str, Callable[[Transaction], object]] = {
-    "append": lambda tx: tx.append(ROWS),
-    "add_files": lambda tx: tx.add_files([outside_file(tx._table)]),
-    "delete": lambda tx: tx.delete("id = 1"),
-    "dynamic_partition_overwrite": lambda tx: tx.dynamic_partition_overwrite(ROWS),
-    "overwrite": lambda tx: tx.overwrite(ROWS, EqualTo("id", 99)),
-    "upsert": lambda tx: tx.upsert(ROWS.slice(0, 1).set_column(0, "id", pa.array([50], pa.int64())), ["id"]),
-    "set_properties": lambda tx: tx.set_properties(a="b"),
-    "remove_properties": lambda tx: tx.remove_properties("owner"),
-    "upgrade_table_version": lambda tx: tx.set_properties(a="b") and tx.upgrade_table_version(2),
+VERBS: dict[str, Callable[[Transaction, Table], object]] = {
+    "append": lambda tx, _: tx.append(ROWS),
+    "add_files": lambda tx, table: tx.add_files([outside_file(table)]),
+    "delete": lambda tx, _: tx.delete("id = 1"),
+    "dynamic_partition_overwrite": lambda tx, _: tx.dynamic_partition_overwrite(ROWS),
+    "overwrite": lambda tx, _: tx.overwrite(ROWS, EqualTo("id", 99)),
+    "upsert": lambda tx, _: tx.upsert(ROWS.slice(0, 1).set_column(0, "id", pa.array([50], pa.int64())), ["id"]),
+    "set_properties": lambda tx, _: tx.set_properties(a="b"),
+    "remove_properties": lambda tx, _: tx.remove_properties("owner"),
+    "upgrade_table_version": lambda tx, _: tx.set_properties(a="b") and tx.upgrade_table_version(2),
     "update_snapshot": fast_append,
     "update_schema": update_schema,
     "update_spec": update_spec,
@@ -134,7 +135,7 @@ def test_every_verb_of_the_release_is_here() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_alone(table: HmsTable, verb: str) -> None:
     with table.transaction() as transaction:
-        VERBS[verb](transaction)
+        VERBS[verb](transaction, table)
     assert table.catalog.blind == [verb in BLIND_VERBS]
 
 
@@ -144,7 +145,7 @@ def test_a_verb_alone(table: HmsTable, verb: str) -> None:
 def test_an_append_beside_another_verb_is_not_blind(table: HmsTable, verb: str, append_first: bool) -> None:
     with table.transaction() as transaction:
         for each in ("append", verb) if append_first else (verb, "append"):
-            VERBS[each](transaction)
+            VERBS[each](transaction, table)
     assert table.catalog.blind == [False]
 
 
@@ -177,7 +178,7 @@ def test_a_verb_of_a_later_release_is_not_blind(table: HmsTable) -> None:
 
 def test_an_operation_that_no_verb_made_is_not_blind(table: HmsTable) -> None:
     """A program that reaches below the verbs."""
-    with table.transaction() as transaction, transaction._append_snapshot_producer({}):
+    with table.transaction() as transaction, UpdateSnapshot(transaction, table.io).fast_append():
         pass
     assert table.catalog.blind == [False]
 
