@@ -1,6 +1,7 @@
 """Converts callers' schemas, partition specs and sort orders to this package's classes.
 
     to_schema(pyarrow.schema([("event_time", pyarrow.timestamp("us")), ("level", pyarrow.string())]))
+    to_schema(pyiceberg.schema.Schema(...))
     to_spec(["day(event_time)", "level"], schema)
     to_order(["event_time desc"], schema)
 
@@ -12,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import orjson
 import pyarrow as pa
 
 from iceberg_hms.changes.operations.schema.update_spec import to_transform
@@ -51,8 +53,14 @@ _SUFFIXES: Mapping[str, str] = {
 _TIME_TRANSFORMS = ("year", "month", "day", "hour")
 
 
-def to_schema(source: Schema | pa.Schema | Mapping[str, Any]) -> Schema:
-    """A schema from ours (returned as it is), pyarrow's, or the spec's JSON object.
+class SpecModel(Protocol):
+    """A class of PyIceberg's (Schema, PartitionSpec, SortOrder, types): it writes the spec's JSON."""
+
+    def model_dump_json(self) -> str: ...
+
+
+def to_schema(source: Schema | pa.Schema | SpecModel | Mapping[str, Any]) -> Schema:
+    """A schema from ours (returned as it is), pyarrow's, PyIceberg's, or the spec's JSON object.
 
     From pyarrow: `nullable=False` is required; a field's metadata `doc` or `comment` is its doc; nanosecond timestamps
     become timestamp_ns and timestamptz_ns, which need format version 3; integers below 32 bits become int; dictionaries
@@ -62,22 +70,24 @@ def to_schema(source: Schema | pa.Schema | Mapping[str, Any]) -> Schema:
         return source
     if isinstance(source, pa.Schema):
         return from_arrow(source)
+    source = _json(source)
     if isinstance(source, Mapping):
         schema = Schema.parse(source)
         schema.validate()
         return schema
     raise InvalidInput(
-        f"Cannot make a schema of {type(source).__name__}: give a pyarrow.Schema or the spec's JSON object"
+        f"Cannot make a schema of {type(source).__name__}: give pyarrow's or PyIceberg's, or the spec's JSON object"
     )
 
 
-def to_type(source: Type | pa.DataType | Mapping[str, Any] | str, path: str) -> Type:
-    """A column's type from ours (returned as it is), the spec's text or JSON object ("decimal(10, 2)"), or pyarrow's,
-    by the rules of `to_schema`. path: of the column, for messages. Raises InvalidInput that names the column."""
+def to_type(source: Type | pa.DataType | SpecModel | Mapping[str, Any] | str, path: str) -> Type:
+    """A column's type from ours (returned as it is), the spec's text or JSON object ("decimal(10, 2)"), pyarrow's or
+    PyIceberg's, by the rules of `to_schema`. path: of the column, for messages. Raises InvalidInput that names it."""
     if isinstance(source, PrimitiveType | StructType | ListType | MapType):
         return source
     if isinstance(source, pa.DataType):
         return type_from_arrow(source, path)
+    source = _json(source)
     if not isinstance(source, str | Mapping):
         raise InvalidInput(
             f"Column {path}: cannot make a type of {type(source).__name__}: give the spec's text, such as "
@@ -89,8 +99,11 @@ def to_type(source: Type | pa.DataType | Mapping[str, Any] | str, path: str) -> 
         raise InvalidInput(f"Column {path}: {error.message}") from error
 
 
-def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> PartitionSpec:
-    """A partition spec for tables of `schema`, from ours, the spec's JSON object, or terms; None = unpartitioned.
+def to_spec(
+    source: PartitionSpec | SpecModel | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema
+) -> PartitionSpec:
+    """A partition spec for tables of `schema`, from ours, PyIceberg's, the spec's JSON object, or terms; None =
+    unpartitioned.
 
     A term is a column or a transform of one, optionally with a name:
     "level", "year(t)", "month(t)", "day(t)", "hour(t)", "bucket(16, id)", "truncate(4, name)", "day(t) as event_day".
@@ -99,8 +112,7 @@ def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | No
     """
     if source is None:
         return UNPARTITIONED
-    if isinstance(source, str):
-        source = [source]
+    source = [source] if isinstance(source, str) else _json(source)
     if isinstance(source, PartitionSpec):
         spec = source
     elif isinstance(source, Mapping):
@@ -117,8 +129,10 @@ def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | No
     return spec
 
 
-def to_order(source: SortOrder | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> SortOrder:
-    """A sort order for tables of `schema`, from ours, the spec's JSON object, or terms; None = unsorted.
+def to_order(
+    source: SortOrder | SpecModel | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema
+) -> SortOrder:
+    """A sort order for tables of `schema`, from ours, PyIceberg's, the spec's JSON object, or terms; None = unsorted.
 
     A term is a column or a transform of one, then a direction and where nulls go: "level", "event_time desc",
     "bucket(16, id) asc nulls last". Ascending is the default, and nulls come first there, last in descending order, as
@@ -126,8 +140,7 @@ def to_order(source: SortOrder | Mapping[str, Any] | Sequence[str] | str | None,
     """
     if source is None:
         return UNSORTED
-    if isinstance(source, str):
-        source = [source]
+    source = [source] if isinstance(source, str) else _json(source)
     if isinstance(source, SortOrder):
         order = source
     elif isinstance(source, Mapping):
@@ -138,6 +151,12 @@ def to_order(source: SortOrder | Mapping[str, Any] | Sequence[str] | str | None,
         raise InvalidInput(f"Cannot make a sort order of {type(source).__name__}: give a list of terms")
     order.check_compatible(schema)
     return order
+
+
+def _json(source: Any) -> Any:
+    """PyIceberg's objects as the spec's JSON; others as they are. No module of PyIceberg is imported for that."""
+    dump = getattr(source, "model_dump_json", None)
+    return source if dump is None else orjson.loads(dump())
 
 
 def _parse_term(term: object, schema: Schema, field_id: int) -> PartitionField:

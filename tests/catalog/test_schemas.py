@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyiceberg.partitioning
+import pyiceberg.schema
+import pyiceberg.table.sorting
+import pyiceberg.transforms
+import pyiceberg.types
 import pytest
 
 from iceberg_hms.catalog.schemas import to_order, to_schema, to_spec, to_type
@@ -29,6 +34,26 @@ EVENTS = to_schema(
 def test_ours_and_the_specs_json_pass() -> None:
     assert to_schema(EVENTS) is EVENTS
     assert to_schema(EVENTS.raw).same_as(EVENTS)
+
+
+def test_pyicebergs_classes_pass() -> None:
+    schema = pyiceberg.schema.Schema(
+        pyiceberg.types.NestedField(7, "t", pyiceberg.types.TimestampType(), required=True),
+        pyiceberg.types.NestedField(9, "price", pyiceberg.types.DecimalType(10, 2)),
+    )
+    day, bucket = pyiceberg.transforms.DayTransform(), pyiceberg.transforms.BucketTransform(4)
+    spec = pyiceberg.partitioning.PartitionSpec(pyiceberg.partitioning.PartitionField(7, 1000, day, "t_day"))
+    order = pyiceberg.table.sorting.SortOrder(pyiceberg.table.sorting.SortField(9, bucket))
+    ours = to_schema(schema)
+    assert [(field.id, field.name, str(field.type)) for field in ours.fields] == [
+        (7, "t", "timestamp"),
+        (9, "price", "decimal(10, 2)"),
+    ]
+    assert to_spec(spec, ours) == to_spec(["day(t)"], ours)
+    assert to_order(order, ours) == to_order(["bucket(4, price)"], ours)
+    assert to_type(pyiceberg.types.ListType(3, pyiceberg.types.StringType()), "tags") == types.parse_type(
+        {"type": "list", "element-id": 3, "element": "string", "element-required": True}
+    )
 
 
 @pytest.mark.parametrize("source", [None, "id long", 5, [("id", "long")], {}, {"type": "struct", "fields": [{}]}])
