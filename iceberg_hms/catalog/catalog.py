@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
@@ -25,6 +25,7 @@ from iceberg_hms.catalog.locations import (
     new_folder,
     refuse_shared_namespace,
 )
+from iceberg_hms.catalog.namespace_properties import NamespaceUpdate, check_size
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
@@ -49,18 +50,6 @@ from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_ta
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockMode
 from iceberg_hms.memory_budget import MemoryBudget
-
-#: Characters of a namespace's properties at most. Each load returns them all.
-NAMESPACE_SIZE_MAX: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceUpdate:
-    """The properties that an update set and removed, and those to remove that were missing."""
-
-    updated: tuple[str, ...]
-    removed: tuple[str, ...]
-    missing: tuple[str, ...]
 
 
 class Catalog:
@@ -170,7 +159,7 @@ class Catalog:
         wanted = dict(properties or {})
         if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
             wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
-        _check_size({}, wanted)
+        check_size({}, wanted)
         self._check_namespace_location(name, wanted)
         self.services.namespaces.create(name, wanted)
 
@@ -189,7 +178,7 @@ class Catalog:
         present = self.load_namespace(namespace)
         gone = set(removals)
         kept = {key: each for key, each in present.items() if key not in gone}
-        _check_size(present, {**kept, **updates})
+        check_size(present, {**kept, **updates})
         if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
             self._check_namespace_location(namespace_name(namespace), updates)
         removed = tuple(sorted(key for key in removals if key in present))
@@ -580,17 +569,3 @@ class Catalog:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""
         marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
         return {**marks, **properties}
-
-
-def _check_size(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raises InvalidInput if the properties of a namespace grow beyond `NAMESPACE_SIZE_MAX`."""
-    size, bound = _size(after), max(NAMESPACE_SIZE_MAX, _size(before))
-    if size > bound:
-        raise InvalidInput(
-            f"The namespace's properties would have {size:,} characters, and {bound:,} is the most",
-            next_step="keep large texts elsewhere",
-        )
-
-
-def _size(properties: Mapping[str, str]) -> int:
-    return sum(len(key) + len(value) for key, value in properties.items())

@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.catalog.catalog import NAMESPACE_SIZE_MAX
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -42,31 +41,6 @@ def test_a_namespaces_default_location_is_in_the_warehouse(catalog):
     catalog.create_namespace("elsewhere", {"location": "file:/data/elsewhere", "comment": "c"})
     assert catalog.load_namespace("elsewhere") == {"location": "file:/data/elsewhere", "comment": "c"}
     assert catalog.list_namespaces() == ["elsewhere", "logging"]
-
-
-def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
-    catalog.update_namespace("logging", {"a": "1", "b": "2"})
-    change = catalog.update_namespace("logging", {"a": "3"}, ["b", "never"])
-    assert (change.updated, change.removed, change.missing) == (("a",), ("b",), ("never",))
-    assert catalog.load_namespace("logging")["a"] == "3"
-    assert "b" not in catalog.load_namespace("logging")
-    with pytest.raises(InvalidInput, match="set and removed at once: a"):
-        catalog.update_namespace("logging", {"a": "1"}, ["a"])
-    with pytest.raises(NoSuchNamespace):
-        catalog.update_namespace("nowhere", {"a": "1"})
-
-
-def test_a_namespaces_properties_have_a_bound(catalog):
-    """Everyone who loads the namespace gets them all."""
-    large = {"comment": "c" * (NAMESPACE_SIZE_MAX - 1_000)}
-    with pytest.raises(InvalidInput, match="the most"):
-        catalog.create_namespace("large", {**large, "more": "m" * 1_000})
-    catalog.create_namespace("large", large)
-    with pytest.raises(InvalidInput, match="the most"):
-        catalog.update_namespace("large", {"more": "m" * 1_000})
-    assert "more" not in catalog.load_namespace("large")
-    catalog.update_namespace("large", {"more": "m" * 1_000}, ["comment"])
-    assert "comment" not in catalog.load_namespace("large")
 
 
 def test_a_table_is_created_in_its_namespaces_location(catalog):

@@ -1,0 +1,39 @@
+"""The properties of namespaces, as callers set and remove them."""
+
+import pytest
+
+from iceberg_hms.catalog.namespace_properties import NAMESPACE_SIZE_MAX
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace
+from iceberg_hms.testing.memory_catalog import memory_catalog
+
+
+@pytest.fixture
+def catalog():
+    with memory_catalog() as made:
+        made.create_namespace("logging")
+        yield made
+
+
+def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
+    catalog.update_namespace("logging", {"a": "1", "b": "2"})
+    change = catalog.update_namespace("logging", {"a": "3"}, ["b", "never"])
+    assert (change.updated, change.removed, change.missing) == (("a",), ("b",), ("never",))
+    assert catalog.load_namespace("logging")["a"] == "3"
+    assert "b" not in catalog.load_namespace("logging")
+    with pytest.raises(InvalidInput, match="set and removed at once: a"):
+        catalog.update_namespace("logging", {"a": "1"}, ["a"])
+    with pytest.raises(NoSuchNamespace):
+        catalog.update_namespace("nowhere", {"a": "1"})
+
+
+def test_a_namespaces_properties_have_a_bound(catalog):
+    """Everyone who loads the namespace gets them all."""
+    large = {"comment": "c" * (NAMESPACE_SIZE_MAX - 1_000)}
+    with pytest.raises(InvalidInput, match="the most"):
+        catalog.create_namespace("large", {**large, "more": "m" * 1_000})
+    catalog.create_namespace("large", large)
+    with pytest.raises(InvalidInput, match="the most"):
+        catalog.update_namespace("large", {"more": "m" * 1_000})
+    assert "more" not in catalog.load_namespace("large")
+    catalog.update_namespace("large", {"more": "m" * 1_000}, ["comment"])
+    assert "comment" not in catalog.load_namespace("large")
