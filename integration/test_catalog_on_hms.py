@@ -111,7 +111,7 @@ def test_rename_register_drop_and_purge(catalog: Catalog, events: Any, namespace
         catalog.register_table(f"{namespace}.purged", renamed.metadata_location)
     catalog.drop_table(over.name)
     catalog.register_table(f"{namespace}.purged", renamed.metadata_location)
-    catalog.drop_table(f"{namespace}.purged", purge=True)
+    catalog.purge_table(f"{namespace}.purged")
     assert not Path(renamed.metadata_location.removeprefix("file:")).exists()
     assert Path(data.removeprefix("file:")).exists(), "it lies outside the table's folder"
     catalog.drop_namespace(namespace)

@@ -296,8 +296,8 @@ def test_what_came_with_hive_3_is_used(server: OldMetastore, namespace: str) -> 
         catalog.create_table(f"{namespace}.t", schema)
         (column,) = catalog.pointer(f"{namespace}.t").table.sd.cols
         assert column.type == "timestamp with local time zone"
-        catalog.update_namespace(namespace, {"comment": "changed"}, [])
-        assert catalog.load_namespace(namespace)["comment"] == "changed"
+        catalog.update_namespace_properties(namespace, updates={"comment": "changed"})
+        assert catalog.load_namespace_properties(namespace)["comment"] == "changed"
 
 
 def test_the_connection_goes_on_after_a_call_that_the_server_lacks(server: OldMetastore) -> None:

@@ -111,7 +111,7 @@ def test_a_caller_of_one_namespace_puts_nothing_into_anothers_folder(
     other = make_namespace(metastore, request)
     scopes = {"one": f"write[{namespace}]", "both": f"write[{namespace} {other}]", "all": "write[*]"}
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-        root = catalog.load_namespace(other)["location"]
+        root = catalog.load_namespace_properties(other)["location"]
         webs = callers(catalog, tmp_path, scopes)
 
         def create(caller: str, name: str, location: str) -> int:
@@ -126,4 +126,4 @@ def test_a_caller_of_one_namespace_puts_nothing_into_anothers_folder(
         names = [each.name for each in catalog.list_tables(namespace)]
         assert names == ["mine", "shared", "wide"]
         for name in names:
-            catalog.drop_table((namespace, name), purge=True)
+            catalog.purge_table((namespace, name))

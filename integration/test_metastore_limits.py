@@ -175,8 +175,8 @@ REFUSED: dict[str, Callable[[Any, str], object]] = {
     "namespace value": lambda catalog, db: catalog.create_namespace(f"{db}2", {"k": "v" * 4_001}),
     "namespace value in emoji": lambda catalog, db: catalog.create_namespace(f"{db}2", {"k": EMOJI * 2_001}),
     "two namespace keys": lambda catalog, db: catalog.create_namespace(f"{db}2", {"k": "v", "k ": "v"}),
-    "changed namespace value": lambda catalog, db: catalog.update_namespace(db, {"k": "v" * 4_001}),
-    "changed namespace key": lambda catalog, db: catalog.update_namespace(db, {"k" * 181: "v"}),
+    "changed namespace value": lambda catalog, db: catalog.update_namespace_properties(db, updates={"k": "v" * 4_001}),
+    "changed namespace key": lambda catalog, db: catalog.update_namespace_properties(db, updates={"k" * 181: "v"}),
 }
 
 

@@ -59,7 +59,7 @@ def test_the_tables_policy_beats_its_namespaces_and_that_beats_the_servers(
     ):
         if namespace_policy is not None:
             # REST refuses what means nothing, but other writers of the metastore may set it.
-            catalog.update_namespace(namespace, {POLICY: namespace_policy})
+            catalog.update_namespace_properties(namespace, updates={POLICY: namespace_policy})
         own = {} if table_policy is None else {POLICY: table_policy}
         for late, body in enumerate(late_appends(catalog, f"{namespace}.t", 2, own)):
             message = commit(catalog, http, api, namespace, body)

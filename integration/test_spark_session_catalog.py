@@ -318,7 +318,7 @@ def test_our_python_api_does_not_touch_hive_tables(spark: Any, metastore: Any, n
         with pytest.raises(NotAnIcebergTable):
             catalog.load_table(f"{namespace}.hive")
         with pytest.raises(NotAnIcebergTable):
-            catalog.drop_table(f"{namespace}.hive", purge=True)
+            catalog.purge_table(f"{namespace}.hive")
         assert catalog.list_tables(namespace) == []
     assert outcome(spark, f"SELECT * FROM {namespace}.hive").rows == ["(1,)"]
 

@@ -204,5 +204,5 @@ def test_a_table_with_a_view_in_its_folder_loses_no_file(catalog: Catalog) -> No
     now = table.metadata.last_updated_ms + 3_600_000
     with pytest.raises(InvalidInput, match=r"views_[ab]\.v has the folder"):
         catalog.load_table("views_a.t").remove_orphan_files(older_than=now, force=True)
-    catalog.drop_table("views_a.t", purge=True)
+    catalog.purge_table("views_a.t")
     assert [catalog.views.load(each.name) for each in views] == views

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -41,8 +42,9 @@ from iceberg_hms.coordinator.locations.placement import NamespaceFolders
 from iceberg_hms.coordinator.operations.row_operations import find_taken
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import LOCK_MARK, Pointer, TableName
+from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import AlreadyExists, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
@@ -163,31 +165,29 @@ class Catalog:
         self._check_namespace_location(name, wanted)
         self.services.namespaces.create(name, wanted)
 
-    def load_namespace(self, namespace: str) -> dict[str, str]:
+    def create_namespace_if_not_exists(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
+        """`create_namespace`, which changes nothing if there is one of this name. Raises InvalidInput."""
+        with suppress(AlreadyExists):
+            self.create_namespace(namespace, properties)
+
+    def load_namespace_properties(self, namespace: str) -> dict[str, str]:
         """A database's properties. Raises NoSuchNamespace."""
         return self.services.namespaces.load(namespace_name(namespace))
 
-    def update_namespace(
-        self, namespace: str, updates: Mapping[str, str] | None = None, removals: Collection[str] = ()
+    def update_namespace_properties(
+        self, namespace: str, removals: Collection[str] | None = None, updates: Mapping[str, str] | None = None
     ) -> NamespaceUpdate:
         """Set and remove properties. Raises NoSuchNamespace, InvalidInput (a key in both; as `create_namespace`)."""
-        updates = updates or {}
-        both = sorted(set(updates) & set(removals))
-        if both:
-            raise InvalidInput(f"set and removed at once: {', '.join(both)}")
-        present = self.load_namespace(namespace)
-        gone = set(removals)
-        kept = {key: each for key, each in present.items() if key not in gone}
-        check_size(present, {**kept, **updates})
+        name, updates = namespace_name(namespace), updates or {}
+        present = self.services.namespaces.load(name)
+        change = NamespaceUpdate.of(present, removals or (), updates)
         if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
-            self._check_namespace_location(namespace_name(namespace), updates)
-        removed = tuple(sorted(key for key in removals if key in present))
-        missing = tuple(sorted(key for key in removals if key not in present))
-        if updates or removed:
-            self.services.namespaces.update(namespace_name(namespace), updates, removed)
-            if self._namespace_folders is not None and NAMESPACE_LOCATION in (*updates, *removed):
+            self._check_namespace_location(name, updates)
+        if updates or change.removed:
+            self.services.namespaces.update(name, updates, change.removed)
+            if self._namespace_folders is not None and NAMESPACE_LOCATION in (*updates, *change.removed):
                 self._namespace_folders.forget()
-        return NamespaceUpdate(tuple(sorted(updates)), removed, missing)
+        return change
 
     def drop_namespace(self, namespace: str) -> None:
         """Drop an empty database. Raises NoSuchNamespace, NamespaceNotEmpty."""
@@ -243,9 +243,9 @@ class Catalog:
         self,
         identifier: Identifier,
         schema: Any,
+        location: str | None = None,
         partition_spec: Any = None,
         sort_order: Any = None,
-        location: str | None = None,
         properties: Mapping[str, str] | None = None,
         *,
         client: Client | None = None,
@@ -263,7 +263,7 @@ class Catalog:
             # Before its client writes the data.
             raise AlreadyExists(f"Table already exists: {name}")
         staged, chosen = self._staged(
-            name, schema, partition_spec, sort_order, location, properties, client, staged=True
+            name, schema, location, partition_spec, sort_order, properties, client, staged=True
         )
         metadata = staged.metadata
         self.services.ports.files.make_folder(folder(metadata))
@@ -276,9 +276,9 @@ class Catalog:
         self,
         name: TableName,
         schema: Any,
+        location: str | None,
         partition_spec: Any,
         sort_order: Any,
-        location: str | None,
         properties: Mapping[str, str] | None,
         client: Client | None,
         *,
@@ -311,9 +311,9 @@ class Catalog:
         self,
         identifier: Identifier,
         schema: Any,
+        location: str | None = None,
         partition_spec: Any = None,
         sort_order: Any = None,
-        location: str | None = None,
         properties: Mapping[str, str] | None = None,
         *,
         client: Client | None = None,
@@ -321,8 +321,9 @@ class Catalog:
     ) -> Table:
         """Create an empty table.
 
-        schema: an iceberg_hms Schema, a pyarrow Schema, or the spec's JSON.
-        partition_spec: None, a PartitionSpec, the spec's JSON, or transforms such as ["day(event_time)", "level"].
+        schema: an iceberg_hms Schema, pyarrow's or PyIceberg's, or the spec's JSON.
+        location: as for `stage_table`.
+        partition_spec, sort_order: None, ours or PyIceberg's, the spec's JSON, or terms such as ["day(event_time)"].
         properties: table properties; `format-version` chooses the version (2).
         client: its caller owns the table; else the one whom `hive.metastore.table.owner` names, or the setting `user`.
         check: is called with the table before anything is written; what it raises ends the call.
@@ -330,13 +331,29 @@ class Catalog:
         """
         name = new_table_name(identifier)
         staged, chosen = self._staged(
-            name, schema, partition_spec, sort_order, location, properties, client, staged=False
+            name, schema, location, partition_spec, sort_order, properties, client, staged=False
         )
         if check is not None:
             check(staged)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
         report = self._create(name, change, client, chosen=chosen, owns_folder=chosen.is_owned)
         return Table(self._access, name, report.metadata, report.metadata_location)
+
+    def create_table_if_not_exists(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """`create_table`, or the Iceberg table of this name as it is, whatever its schema. Raises as `create_table`,
+        and as `load_table`."""
+        try:
+            return self.create_table(identifier, schema, location, partition_spec, sort_order, properties)
+        except AlreadyExists:
+            return self.load_table(identifier)
 
     def commit(
         self,
@@ -431,24 +448,30 @@ class Catalog:
         """How long a commit waits if its caller does not say."""
         return self._access.default_wait_seconds
 
-    def drop_table(
+    def drop_table(self, identifier: Identifier, *, wait_seconds: float | None = None) -> None:
+        """Remove a table from the metastore; its files stay. Raises NoSuchTable, LockNotAcquired."""
+        self._drop(identifier, wait_seconds)
+
+    def purge_table(
         self,
         identifier: Identifier,
         *,
-        purge: bool = False,
         wait_seconds: float | None = None,
         run_purge: Callable[[Purge], object] = Purge.run,
     ) -> None:
-        """Remove a table from the metastore. With `purge`, delete its files too once the drop is proved: metadata,
-        manifests and, unless the table has `gc.enabled=false`, data. Files that do not lie in a folder which the table
-        owns (`own_files`) are kept; the log and the event `purged` say so.
-        run_purge: runs the purge, or sees to it that it runs later. Raises NoSuchTable, LockNotAcquired."""
-        dropped = self.services.coordinator.operations.drop(
-            table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
-        )
-        if purge and dropped is not None:
+        """`drop_table`, and delete the table's files once the drop is proved: metadata, manifests and, unless the table
+        has `gc.enabled=false`, data. Files that do not lie in a folder which the table owns (`own_files`) are kept; the
+        log and the event `purged` say so.
+        run_purge: runs the purge, or sees to it that it runs later. Raises as `drop_table`."""
+        dropped = self._drop(identifier, wait_seconds)
+        if dropped is not None:
             guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
             run_purge(Purge(self.services.ports, dropped, guard))
+
+    def _drop(self, identifier: Identifier, wait_seconds: float | None) -> TableVersion | None:
+        return self.services.coordinator.operations.drop(
+            table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
+        )
 
     def drop_hive_table_in_use(
         self,

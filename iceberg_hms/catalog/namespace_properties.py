@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,18 @@ class NamespaceUpdate:
     updated: tuple[str, ...]
     removed: tuple[str, ...]
     missing: tuple[str, ...]
+
+    @classmethod
+    def of(cls, present: Mapping[str, str], removals: Collection[str], updates: Mapping[str, str]) -> NamespaceUpdate:
+        """What an update of these properties does. Raises InvalidInput for a key in both, and as `check_size`."""
+        both = sorted(set(updates) & set(removals))
+        if both:
+            raise InvalidInput(f"set and removed at once: {', '.join(both)}")
+        gone = set(removals)
+        kept = {key: each for key, each in present.items() if key not in gone}
+        check_size(present, {**kept, **updates})
+        removed = tuple(sorted(key for key in gone if key in present))
+        return cls(tuple(sorted(updates)), removed, tuple(sorted(gone.difference(removed))))
 
 
 def check_size(before: Mapping[str, str], after: Mapping[str, str]) -> None:

@@ -145,17 +145,16 @@ class HmsCatalog(MetastoreCatalog):
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Remove a table from the metastore; its files stay. Raises NoSuchTableError, CommitFailedException."""
-        self._drop(identifier, purge=False)
-
-    def purge_table(self, identifier: str | Identifier) -> None:
-        """Remove a table, and delete the files in the folders that it owns (docs/locations.md). Raises as
-        `drop_table`."""
-        self._drop(identifier, purge=True)
-
-    def _drop(self, identifier: str | Identifier, *, purge: bool) -> None:
         name = self._table(identifier)
         with as_pyiceberg():
-            self._hms.drop_table(name, purge=purge)
+            self._hms.drop_table(name)
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Remove a table, and delete the files in the folders that it owns (docs/security.md). Raises as
+        `drop_table`."""
+        name = self._table(identifier)
+        with as_pyiceberg():
+            self._hms.purge_table(name)
 
     def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
         """Raises NoSuchTableError, NoSuchNamespaceError, TableAlreadyExistsError."""
@@ -205,7 +204,7 @@ class HmsCatalog(MetastoreCatalog):
         """All namespaces; none below another one. Raises NoSuchNamespaceError."""
         with as_pyiceberg():
             if namespace:
-                self._hms.load_namespace(self._namespace(namespace))
+                self._hms.load_namespace_properties(self._namespace(namespace))
                 return []
             return [(each,) for each in self._hms.list_namespaces()]
 
@@ -221,16 +220,14 @@ class HmsCatalog(MetastoreCatalog):
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Raises NoSuchNamespaceError."""
         with as_pyiceberg():
-            return self._hms.load_namespace(self._namespace(namespace))
+            return self._hms.load_namespace_properties(self._namespace(namespace))
 
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
     ) -> PropertiesUpdateSummary:
         """Raises NoSuchNamespaceError, ValueError for a key in both."""
         with as_pyiceberg():
-            done = self._hms.update_namespace(
-                self._namespace(namespace), upstream.texts(updates), sorted(removals or ())
-            )
+            done = self._hms.update_namespace_properties(self._namespace(namespace), removals, upstream.texts(updates))
         return PropertiesUpdateSummary(list(done.removed), list(done.updated), list(done.missing))
 
     # Views

@@ -74,7 +74,7 @@ def update_namespace(request: RestRequest) -> Response:
     if both:
         raise HTTPException(422, f"Keys to set and to remove at once: {', '.join(both)}")
     request.require_protected(protected.checked_namespace(updates, removals), namespace)
-    result = request.catalog.update_namespace(namespace, updates, removals)
+    result = request.catalog.update_namespace_properties(namespace, updates=updates, removals=removals)
     changed = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
     answer = {name: sorted(keys) for name, keys in changed.items()}
     return counted_response(answer, request.context.memory, must=True)
@@ -85,5 +85,8 @@ def _namespace(request: RestRequest) -> str:
 
 
 def _described(namespace: str, request: RestRequest, *, must: bool = False) -> Response:
-    body: dict[str, Any] = {"namespace": [namespace], "properties": dict(request.catalog.load_namespace(namespace))}
+    body: dict[str, Any] = {
+        "namespace": [namespace],
+        "properties": dict(request.catalog.load_namespace_properties(namespace)),
+    }
     return counted_response(body, request.context.memory, must=must)

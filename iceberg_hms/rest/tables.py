@@ -58,9 +58,9 @@ def create_table(request: RestRequest) -> Response:
     identifier = (namespace, fields.text("name"))
     shape = (
         fields.object("schema"),
+        fields.optional_text("location"),
         fields.optional_object("partition-spec"),
         fields.optional_object("write-order"),
-        fields.optional_text("location"),
         fields.string_map("properties"),
     )
     is_staged = fields.flag("stage-create")
@@ -140,12 +140,11 @@ def _drop_iceberg_table(request: RestRequest, table: tuple[str, str], *, purge: 
     if purge and policy == PurgePolicy.REFUSE:
         request.catalog.pointer(table)
         raise HTTPException(403, "This server purges no table (rest.purge is refuse); drop it without purge")
-    request.catalog.drop_table(
-        table,
-        purge=purge and policy == PurgePolicy.DELETE,
-        wait_seconds=request.seconds_left,
-        run_purge=partial(_purge, request),
-    )
+    if purge and policy == PurgePolicy.DELETE:
+        run_purge = partial(_purge, request)
+        request.catalog.purge_table(table, wait_seconds=request.seconds_left, run_purge=run_purge)
+    else:
+        request.catalog.drop_table(table, wait_seconds=request.seconds_left)
 
 
 def _drop_hive_table_in_use(request: RestRequest, table: tuple[str, str]) -> bool:

@@ -125,7 +125,7 @@ def check_and_drop(appends: Appends) -> None:
     left = [each.location for each in appends.files.list_files(table.metadata.location)]
     assert sorted(each for each in left if "/data/" in each) == sorted(paths)
     assert [each for each in left if each.endswith(".tmp")] == []
-    catalog.drop_table(name, purge=True)
+    catalog.purge_table(name)
     assert list(appends.files.list_files(table.metadata.location)) == []
 
 

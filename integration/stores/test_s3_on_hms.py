@@ -44,5 +44,5 @@ def test_a_table_in_a_bucket(object_store: ObjectStore, bucket: str, tmp_path: P
         report = check_bucket(object_store, catalog.pointer("db.t").metadata_location, acknowledged=written)
         assert report.findings == ()
         assert report.unreferenced == ()
-        catalog.drop_table("db.t", purge=True)
+        catalog.purge_table("db.t")
         assert list(files.list_files(root)) == []

@@ -58,7 +58,7 @@ def main() -> None:
         serving(catalog, given.port) as (capture, uri),
     ):
         for table in catalog.list_tables(NAMESPACE) if catalog.namespace_exists(NAMESPACE) else ():
-            catalog.drop_table(table, purge=True)
+            catalog.purge_table(table)
         if not catalog.namespace_exists(NAMESPACE):
             catalog.create_namespace(NAMESPACE)
         session: Session = Trino(given.trino) if given.engine == "trino" else DuckDB(given.python, uri, TOKEN)

@@ -88,7 +88,9 @@ class World:
     def new_table(self, properties: Mapping[str, str]) -> str:
         """A table with the rows of `BASE`; its full name."""
         name = self.new_name()
-        self.catalog.create_table(name, SCHEMA, ["day"], properties=dict(properties)).append(self._base_files)
+        self.catalog.create_table(name, SCHEMA, partition_spec=["day"], properties=dict(properties)).append(
+            self._base_files
+        )
         return name
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:

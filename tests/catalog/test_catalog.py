@@ -37,10 +37,20 @@ def catalog(pointer, files):
 
 
 def test_a_namespaces_default_location_is_in_the_warehouse(catalog):
-    assert catalog.load_namespace("LOGGING")["location"] == "file:/warehouse/logging.db"
+    assert catalog.load_namespace_properties("LOGGING")["location"] == "file:/warehouse/logging.db"
     catalog.create_namespace("elsewhere", {"location": "file:/data/elsewhere", "comment": "c"})
-    assert catalog.load_namespace("elsewhere") == {"location": "file:/data/elsewhere", "comment": "c"}
+    assert catalog.load_namespace_properties("elsewhere") == {"location": "file:/data/elsewhere", "comment": "c"}
     assert catalog.list_namespaces() == ["elsewhere", "logging"]
+
+
+def test_what_exists_is_not_created_again(catalog):
+    catalog.create_namespace_if_not_exists("new", {"a": "1"})
+    catalog.create_namespace_if_not_exists("new", {"a": "2"})
+    assert catalog.load_namespace_properties("new")["a"] == "1"
+    made = catalog.create_table_if_not_exists("logging.t", pa.schema([("id", pa.int64())]))
+    found = catalog.create_table_if_not_exists("logging.t", pa.schema([("other", pa.string())]))
+    assert found.metadata.uuid == made.metadata.uuid
+    assert [field.name for field in found.schema.fields] == ["id"]
 
 
 def test_a_table_is_created_in_its_namespaces_location(catalog):
@@ -155,7 +165,7 @@ def test_other_tables_are_not_touched(catalog, pointer):
     before = dict(pointer.rows)
     for call in (
         lambda: catalog.load_table(name),
-        lambda: catalog.drop_table(name, purge=True),
+        lambda: catalog.purge_table(name),
         lambda: catalog.rename_table(name, "logging.other"),
         lambda: catalog.commit(name, [], [{"action": "set-properties", "updates": {"a": "b"}}]),
     ):

@@ -42,7 +42,7 @@ def test_a_folder_that_a_table_has_gets_a_suffix() -> None:
         catalog.create_namespace("db")
         catalog.create_table("db.t", schema())
         catalog.rename_table("db.t", "db.u")
-        assert_suffixed(catalog, catalog.load_namespace("db"))
+        assert_suffixed(catalog, catalog.load_namespace_properties("db"))
 
 
 def assert_suffixed(catalog: Catalog, namespace: Mapping[str, str]) -> None:
@@ -55,7 +55,7 @@ def test_so_does_a_folder_that_holds_a_file_of_anybody() -> None:
     with memory_catalog() as catalog:
         catalog.create_namespace("db")
         catalog.services.ports.files.write("file:/warehouse/db.db/t/deep/hive.orc", b"")
-        assert_suffixed(catalog, catalog.load_namespace("db"))
+        assert_suffixed(catalog, catalog.load_namespace_properties("db"))
 
 
 WANTED = "file:/warehouse/db.db/wanted"

@@ -15,15 +15,15 @@ def catalog():
 
 
 def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
-    catalog.update_namespace("logging", {"a": "1", "b": "2"})
-    change = catalog.update_namespace("logging", {"a": "3"}, ["b", "never"])
+    catalog.update_namespace_properties("logging", updates={"a": "1", "b": "2"})
+    change = catalog.update_namespace_properties("logging", updates={"a": "3"}, removals=["b", "never"])
     assert (change.updated, change.removed, change.missing) == (("a",), ("b",), ("never",))
-    assert catalog.load_namespace("logging")["a"] == "3"
-    assert "b" not in catalog.load_namespace("logging")
+    assert catalog.load_namespace_properties("logging")["a"] == "3"
+    assert "b" not in catalog.load_namespace_properties("logging")
     with pytest.raises(InvalidInput, match="set and removed at once: a"):
-        catalog.update_namespace("logging", {"a": "1"}, ["a"])
+        catalog.update_namespace_properties("logging", updates={"a": "1"}, removals=["a"])
     with pytest.raises(NoSuchNamespace):
-        catalog.update_namespace("nowhere", {"a": "1"})
+        catalog.update_namespace_properties("nowhere", updates={"a": "1"})
 
 
 def test_a_namespaces_properties_have_a_bound(catalog):
@@ -33,7 +33,7 @@ def test_a_namespaces_properties_have_a_bound(catalog):
         catalog.create_namespace("large", {**large, "more": "m" * 1_000})
     catalog.create_namespace("large", large)
     with pytest.raises(InvalidInput, match="the most"):
-        catalog.update_namespace("large", {"more": "m" * 1_000})
-    assert "more" not in catalog.load_namespace("large")
-    catalog.update_namespace("large", {"more": "m" * 1_000}, ["comment"])
-    assert "comment" not in catalog.load_namespace("large")
+        catalog.update_namespace_properties("large", updates={"more": "m" * 1_000})
+    assert "more" not in catalog.load_namespace_properties("large")
+    catalog.update_namespace_properties("large", updates={"more": "m" * 1_000}, removals=["comment"])
+    assert "comment" not in catalog.load_namespace_properties("large")

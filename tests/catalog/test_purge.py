@@ -49,7 +49,7 @@ def dropped(files, *, deletes=True, break_file=None, **properties):
             break_file(table, catalog)
     # Another process, with empty caches.
     with memory_catalog(files=files, pointer=pointer) as catalog:
-        catalog.drop_table("db.t", purge=deletes)
+        (catalog.purge_table if deletes else catalog.drop_table)("db.t")
         with pytest.raises(NoSuchTable):
             catalog.load_table("db.t")
         return files.locations()
@@ -279,7 +279,7 @@ def test_a_purge_that_was_stopped_anywhere_can_be_run_again_by_anyone(files, aft
         "why": "it was stopped",
     }
     dropped.catalog.register_table("db.again", dropped.purge.metadata_location)
-    dropped.catalog.drop_table("db.again", purge=True)
+    dropped.catalog.purge_table("db.again")
     assert files.locations() == ()
 
 

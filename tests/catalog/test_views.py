@@ -76,7 +76,7 @@ def test_a_table_that_gets_the_name_of_a_view_of_java_shares_no_folder_with_it(c
     assert table.location.startswith("file:///warehouse/db.db/v-")
     with pytest.raises(InvalidInput, match=r"that of the table db\.w"):
         catalog.create_table("db.x", schema(), location=view.metadata.location)
-    catalog.drop_table("db.v", purge=True)
+    catalog.purge_table("db.v")
     assert catalog.views.load("db.w").metadata == view.metadata
 
 

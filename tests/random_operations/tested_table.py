@@ -59,7 +59,7 @@ class TestedTable:
         self.catalog.create_namespace(NAME.namespace)
         properties = {"format-version": str(shape.version), **_PROPERTIES}
         schema = {"type": "struct", "schema-id": 0, "fields": list(COLUMNS)}
-        table = self.catalog.create_table(NAME, schema, shape.partition_spec(), properties=properties)
+        table = self.catalog.create_table(NAME, schema, partition_spec=shape.partition_spec(), properties=properties)
         self._folder = table.metadata.location
         self._reader, rows = IndependentReader(place.file_of), RowReader(place.file_of)
         writer = FileWriter(place, f"{self._folder}/data", shape, self.choose)

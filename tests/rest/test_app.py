@@ -37,7 +37,7 @@ def test_a_table_in_no_namespace_with_a_name_that_is_no_text_is_refused(web: Web
 def test_an_encoded_slash_belongs_to_the_name(web: Web, catalog: ScriptedCatalog) -> None:
     response = web("GET", "/v1/namespaces/a%2Fb")
     assert error_of(response) == (404, "NoSuchNamespaceException", "Namespace does not exist: a/b")
-    assert catalog.calls == [("load_namespace", {})]
+    assert catalog.calls == [("load_namespace_properties", {})]
 
 
 @pytest.mark.parametrize("path", ["a+b", "a%20b"])

@@ -69,7 +69,7 @@ def test_a_conflict_has_a_line_with_its_table_cause_and_request(
 def test_a_conflict_and_a_failure_of_any_request_have_one(
     web: Web, catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture, error: IcebergHmsError, status: int
 ) -> None:
-    catalog.errors["load_namespace"] = error
+    catalog.errors["load_namespace_properties"] = error
     assert web("GET", "/v1/namespaces/default").status_code == status
     [line] = written(lines)
     assert (line["status"], line["cause"]) == (status, type(error).__name__)
@@ -79,7 +79,7 @@ def test_a_conflict_and_a_failure_of_any_request_have_one(
 def test_a_defect_has_its_trace_in_one_line(
     web: Web, catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture
 ) -> None:
-    catalog.errors["load_namespace"] = ZeroDivisionError('a\n{"forged": 1}')
+    catalog.errors["load_namespace_properties"] = ZeroDivisionError('a\n{"forged": 1}')
     assert web("GET", "/v1/namespaces/default").status_code == 500
     [line] = written(lines)
     assert "in load_namespace" in line["trace"] or "fakes.py" in line["trace"]
@@ -199,7 +199,7 @@ def test_the_number_of_the_others_comes_by_itself(
 
 def test_the_end_of_the_server_tells_the_number_too(catalog: ScriptedCatalog, lines: pytest.LogCaptureFixture) -> None:
     app = create_app(catalog, settings=catalog.rest_settings)
-    catalog.errors["load_namespace"] = AlreadyExists("x")
+    catalog.errors["load_namespace_properties"] = AlreadyExists("x")
     messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
 
     async def receive() -> Any:
@@ -222,7 +222,7 @@ def test_a_failure_keeps_nothing_of_its_request(web: Web, catalog: ScriptedCatal
     class Watched(IcebergHmsError):
         """Can be watched for its end."""
 
-    catalog.errors["load_namespace"] = error = Watched("x")
+    catalog.errors["load_namespace_properties"] = error = Watched("x")
     found = weakref.ref(error)
     gc.disable()
     try:

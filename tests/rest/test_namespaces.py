@@ -74,7 +74,7 @@ def test_properties_are_set_and_removed(web: Web, catalog: ScriptedCatalog) -> N
     body = {"updates": {"c": "3"}, "removals": ["a", "x", "a"]}
     response = web("POST", "/v1/namespaces/nyc/properties", body)
     assert response.json() == {"updated": ["c"], "removed": ["a"], "missing": ["x"]}
-    assert catalog.load_namespace("nyc") == {"b": "2", "c": "3", "location": "file:/nyc"}
+    assert catalog.load_namespace_properties("nyc") == {"b": "2", "c": "3", "location": "file:/nyc"}
 
 
 def test_setting_and_removing_one_property_is_422(web: Web, catalog: ScriptedCatalog) -> None:
@@ -92,7 +92,7 @@ def test_an_empty_namespace_is_dropped_and_a_full_one_is_not(web: Web, table: st
 
 
 def test_an_outage_is_503_and_never_404(web: Web, catalog: ScriptedCatalog) -> None:
-    for method in ("list_namespaces", "namespace_exists", "load_namespace"):
+    for method in ("list_namespaces", "namespace_exists", "load_namespace_properties"):
         catalog.errors[method] = MetastoreUnavailable("nobody answers")
     assert error_of(web("GET", "/v1/namespaces"))[:2] == (503, "ServiceUnavailableException")
     assert error_of(web("GET", "/v1/namespaces/default"))[:2] == (503, "ServiceUnavailableException")

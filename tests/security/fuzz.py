@@ -234,7 +234,7 @@ class World:
         return State(
             dict(self.pointer.rows),
             {location: self.files.read(location) for location in locations},
-            {name: self.catalog.load_namespace(name) for name in names},
+            {name: self.catalog.load_namespace_properties(name) for name in names},
         )
 
     def try_attack(self, attack: Attack, send: Send) -> int:

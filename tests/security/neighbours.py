@@ -249,7 +249,7 @@ class Neighbours:
         """All that stands: rows, properties of namespaces and files."""
         found: dict[str, Any] = {}
         for namespace in STANDING:
-            found[namespace] = self.operator.load_namespace(namespace)
+            found[namespace] = self.operator.load_namespace_properties(namespace)
             rows = self.metastore.rows(namespace, lambda name: not name.startswith(BUSY))
             found.update({f"{namespace}.{name}": row for name, row in rows.items()})
         pruned = {str(self.folder("a")), str(self.folder("b") / MOVED)}

@@ -333,7 +333,7 @@ def test_the_end_of_a_purge_has_a_line(catalog: ScriptedCatalog, as_caller: Call
 def test_a_purge_that_was_stopped_says_what_leads_to_the_rest(catalog: ScriptedCatalog, lines: Lines) -> None:
     create_app(catalog)
     taken: list[Purge] = []
-    catalog.drop_table(("sales", "orders"), purge=True, run_purge=taken.append)
+    catalog.purge_table(("sales", "orders"), run_purge=taken.append)
     taken[0].give_up()
     line = lines.last()
     assert (line["action"], line["outcome"], line["deleted"]) == ("purge", "stopped", 0)

@@ -80,7 +80,7 @@ class World:
     @property
     def state(self) -> object:
         rows = dict(self.metastore.rows)
-        namespaces = {name: self.catalog.load_namespace(name) for name in self.catalog.list_namespaces()}
+        namespaces = {name: self.catalog.load_namespace_properties(name) for name in self.catalog.list_namespaces()}
         return self.files.locations(), rows, namespaces
 
     def refuses(self, method: str, path: str, body: object) -> None:

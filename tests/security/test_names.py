@@ -133,7 +133,7 @@ def test_no_other_spelling_of_a_name_reaches_the_namespace(web: Web, catalog: Ca
     assert error_of(web("POST", "/v1/tables/rename", to))[:2] == NO_NAMESPACE
     assert error_of(web("DELETE", path(name)))[:2] == NO_NAMESPACE
     assert catalog.list_namespaces() == ["db", "empty"]
-    assert "a" not in catalog.load_namespace("empty")
+    assert "a" not in catalog.load_namespace_properties("empty")
 
 
 @pytest.mark.parametrize("alias", [*ALIASES, *CONTROLS, "@hive#{}"], ids=ascii)

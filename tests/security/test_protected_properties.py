@@ -188,7 +188,7 @@ def test_a_namespace_s_owner_and_location_need_the_admin_scope(
     body = {verb: {key: "file:/warehouse/sales"} if verb == "updates" else [key]}
     status, _, message = error_of(as_caller("writer")("POST", "/v1/namespaces/sales/properties", body))
     assert (status, key in message) == (403, True)
-    assert catalog.load_namespace("sales").get(key) != "changed"
+    assert catalog.load_namespace_properties("sales").get(key) != "changed"
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, values[0]) for key, values in JUNK.items()])

@@ -41,7 +41,7 @@ def path_of(endpoint: Endpoint) -> str:
 
 
 def changes(catalog: ScriptedCatalog) -> list[str]:
-    reads = {"load", "list_namespaces", "load_namespace", "namespace_exists", "list_tables", "table_exists"}
+    reads = {"load", "list_namespaces", "load_namespace_properties", "namespace_exists", "list_tables", "table_exists"}
     return [name for name, _ in catalog.calls if name not in reads]
 
 

@@ -92,7 +92,7 @@ def move_pointer(world: Neighbours) -> None:
 
 
 def change_namespace(world: Neighbours) -> None:
-    world.operator.update_namespace("b", {"a": "b"})
+    world.operator.update_namespace_properties("b", updates={"a": "b"})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_it_behaves_as_a_catalog_on_a_metastore():
         catalog.drop_table("db.t")
         catalog.drop_namespace("db")
         with pytest.raises(NoSuchNamespace):
-            catalog.load_namespace("db")
+            catalog.load_namespace_properties("db")
         assert catalog.list_namespaces() == []
 
 

@@ -46,9 +46,9 @@ def check_namespaces(place: Place) -> Verdict | None:
         listed = {row[0] for row in duck("SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'ice'")}
         assert {name, place.namespace} <= listed, listed
         duck(f"CALL set_iceberg_schema_properties(ice.{name}, {{'owner_team': 'ducks'}})")
-        assert place.lab.catalog.load_namespace(name)["owner_team"] == "ducks"
+        assert place.lab.catalog.load_namespace_properties(name)["owner_team"] == "ducks"
         duck(f"CALL remove_iceberg_schema_properties(ice.{name}, ['owner_team'])")
-        assert "owner_team" not in place.lab.catalog.load_namespace(name)
+        assert "owner_team" not in place.lab.catalog.load_namespace_properties(name)
         duck(f"CREATE TABLE ice.{name}.t (id BIGINT)")
         refuses(duck, f"DROP SCHEMA ice.{name}", "409.*is not empty")
         assert place.lab.catalog.table_exists(f"{name}.t")

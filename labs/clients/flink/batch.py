@@ -51,9 +51,9 @@ def check_namespaces(flink: Flink, place: Place) -> Verdict | None:
     sql(f"CREATE DATABASE {name} WITH ('team'='squirrels')")
     sql(f"CREATE DATABASE IF NOT EXISTS {name}")
     assert (name,) in sql("SHOW DATABASES")
-    assert place.lab.catalog.load_namespace(name)["team"] == "squirrels"
+    assert place.lab.catalog.load_namespace_properties(name)["team"] == "squirrels"
     sql(f"ALTER DATABASE {name} SET ('team'='owls')")
-    assert place.lab.catalog.load_namespace(name)["team"] == "owls"
+    assert place.lab.catalog.load_namespace_properties(name)["team"] == "owls"
     sql(f"CREATE TABLE {name}.t (id BIGINT)")
     refuses(sql, f"DROP DATABASE {name}", "not empty")
     assert place.lab.catalog.table_exists(f"{name}.t")

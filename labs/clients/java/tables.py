@@ -28,7 +28,7 @@ def namespaces(catalog: Catalog, place: Place) -> Verdict | None:
     assert namespace in list(java.listNamespaces())
     java.setProperties(namespace, catalog.jvm.java.util.Collections.singletonMap("other", "2"))
     java.removeProperties(namespace, catalog.set_of("mine"))
-    found = place.lab.catalog.load_namespace(name)
+    found = place.lab.catalog.load_namespace_properties(name)
     assert found["other"] == "2"
     assert "mine" not in found
     java.buildTable(catalog.name(f"{name}.t"), catalog.schema()).create()

@@ -38,7 +38,7 @@ def namespaces(catalog: Catalog, place: Place) -> Verdict | None:
     schema = f"{catalog.name}.{name}"
     catalog.sql(f"CREATE SCHEMA {schema} WITH (location = '{location}')")
     assert [name] in catalog.sql(f"SHOW SCHEMAS FROM {catalog.name}")
-    assert place.lab.catalog.load_namespace(name)["location"] == location
+    assert place.lab.catalog.load_namespace_properties(name)["location"] == location
     assert "already exists" in catalog.fails(f"CREATE SCHEMA {schema}")
     catalog.sql(f"CREATE TABLE {schema}.t (id bigint)")
     assert catalog.sql(f"SHOW TABLES FROM {schema}") == [["t"]]
