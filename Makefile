@@ -105,7 +105,7 @@ bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table
 
 # Of `make simulate`: how many schedules, the seed of the first (`make outcomes`, `make outcomes-s3`, `make fuzz`,
 # `make fuzz-callers` too), and how many processes share them (`make outcomes`, `make outcomes-s3`, `make mutants` too).
-SCHEDULES := 3000
+SCHEDULES := 2000
 SEED := 1
 JOBS := 2
 

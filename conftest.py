@@ -10,6 +10,7 @@ import pytest
 #: The files on real servers that take longest (`--durations=0`), the longest first: the last file must be a short
 #: one, or the other processes wait for it.
 LONGEST = (
+    "integration/test_compatibility_kit.py",
     "integration/test_java_operations.py",
     "integration/test_spark_iceberg_tables.py",
     "integration/test_spark_session_catalog.py",

@@ -158,7 +158,9 @@ def print_waits(what: str, waits: list[float]) -> None:
     print(f"\n{what}: {len(waits)} times, next commit after {min(waits):.1f} to {max(waits):.1f} s")  # noqa: T201
 
 
-@pytest.mark.parametrize(("how", "said"), [("stops", "cas-15"), ("unproven", "unproven-15")])
+@pytest.mark.parametrize(
+    ("how", "said"), [("stops", "cas-15"), pytest.param("unproven", "unproven-15", marks=pytest.mark.slow)]
+)
 def test_a_stopped_holder_costs_the_next_commit_less_than_30_seconds_and_loses_nothing(
     how: str, said: str, catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:

@@ -70,6 +70,7 @@ def test_zookeeper_keeps_what_is_written(tmp_path: Path) -> None:
             client.close()
 
 
+@pytest.mark.slow
 def test_a_metastore_finds_its_tables_again_and_writes_nothing_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

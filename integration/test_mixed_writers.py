@@ -190,6 +190,7 @@ def test_a_blind_swap_that_is_late_overwrites_none_of_ours(
     assert check_history(catalog, table, results).snapshots == len(results)
 
 
+@pytest.mark.slow
 def test_control_without_our_lock_the_late_blind_swap_overwrites_ours(
     metastore: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path
 ) -> None:

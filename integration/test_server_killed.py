@@ -294,8 +294,8 @@ FATES = {
 }
 
 
-#: The others wait for a dead server's lock as well, for a fifth of a minute each: `make test-all` runs them.
-QUICK = ("was made", "arrives after the next commit")
+#: The others take a fifth of a minute each: `make test-all` runs them.
+QUICK = ("arrives after the next commit",)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
 CONTENDERS = 16
 
 
-@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("moved", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_after_a_restart_clients_hear_of_a_conflict_and_not_that_nobody_knows(
     metastore: Any, catalog: Any, servers: Servers, namespace: str, tmp_path: Path, moved: bool
 ) -> None:

@@ -273,6 +273,7 @@ def test_threads_that_ask_at_once_share_a_jvm_and_outlive_the_main_thread(metast
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_a_conflict_that_the_client_retries_is_not_logged(metastore: Any, tmp_path: Path) -> None:
     """With Spark's own logging: warnings and their stacks on standard error."""
     said, errors = said_by(RETRIES, metastore, tmp_path)
@@ -281,6 +282,7 @@ def test_a_conflict_that_the_client_retries_is_not_logged(metastore: Any, tmp_pa
     assert "Requirement failed" not in errors
 
 
+@pytest.mark.slow
 def test_the_runtime_as_a_jar_needs_no_network(metastore: Any, tmp_path: Path) -> None:
     """Where packages come from is empty here."""
     nowhere = tmp_path / "ivysettings.xml"
@@ -296,6 +298,7 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></project>"""
 
 
+@pytest.mark.slow
 def test_packages_of_the_environment_are_there_beside_ours(metastore: Any, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jar"
     with zipfile.ZipFile(empty, "w") as jar:

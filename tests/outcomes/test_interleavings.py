@@ -60,7 +60,7 @@ class Writers(RuleBasedStateMachine):
 
 class TestWriters(Writers.TestCase):  # type: ignore[name-defined,misc]
     settings = settings(
-        max_examples=50,
+        max_examples=30,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
