@@ -20,6 +20,7 @@ FOLDERS = ("simulation", "tests", "integration", "benchmarks", "labs")
 
 #: The rooms, and what they are allowed to do.
 GOOD = {
+    "__main__.py": "from iceberg_hms.cli import main\n",
     "config.py": "from iceberg_hms import setting\n",
     "setting.py": "from iceberg_hms import errors\n",
     "clock.py": "import time\n",
