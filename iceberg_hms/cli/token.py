@@ -10,12 +10,13 @@ import typer
 from iceberg_hms.cli import output
 from iceberg_hms.rest.access.tokens import TOKEN_CHARACTERS_MAX, new_token, token_line
 
+#: The backslashes keep rich from taking brackets for its styles, which it leaves out.
+_SCOPE_HELP = r"'read\[*]', 'write\[sales dev_*]' or 'admin\[dev]'; the brackets name the namespaces."
+
 
 def token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets it: the audit trail names its callers so.")],
-    scopes: Annotated[
-        list[str], typer.Argument(metavar="SCOPE...", help="'read[*]', 'write[sales dev_*]' or 'admin[dev]'.")
-    ],
+    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE", help=_SCOPE_HELP)],
     from_stdin: Annotated[
         bool, typer.Option("--from-stdin", help="Take the token from standard input instead of making one.")
     ] = False,

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
+from typer.main import get_command
 
 import iceberg_hms
 from iceberg_hms.cli.common import ExitCode
+from iceberg_hms.cli.main import app
 from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
 from tests.cli.fakes import MemoryCatalog, run
 from tests.inspect import samples
@@ -30,6 +33,13 @@ def test_every_command_has_help(command: str) -> None:
     result = run(command, "-h")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_the_brackets_that_its_source_has(command: str) -> None:
+    found = get_command(app).commands[command]
+    helps = [parameter.help for parameter in found.params if getattr(parameter, "help", None)]
+    assert [Text.from_markup(text).plain for text in helps] == [text.replace("\\[", "[") for text in helps]
 
 
 def test_the_version_is_printed() -> None:

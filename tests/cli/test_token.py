@@ -33,6 +33,18 @@ def test_a_wrong_name_or_scope_is_wrong_usage(arguments: tuple[str, ...]) -> Non
     assert (result.exit_code, result.stdout) == (2, "")
 
 
+def test_the_refusal_of_a_level_alone_shows_scopes() -> None:
+    result = run("token", "adm", "admin", metastore=False)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "next: name the namespaces in brackets: read[*], write[sales marketing_*] or admin[dev]" in result.stderr
+
+
+def test_the_help_shows_scopes_that_the_command_takes() -> None:
+    shown = " ".join(run("token", "-h", metastore=False).stdout.replace("│", " ").split())
+    assert "'read[*]', 'write[sales dev_*]' or 'admin[dev]'" in shown
+    assert run("token", "adm", "read[*]", "write[sales dev_*]", "admin[dev]", metastore=False).exit_code == 0
+
+
 def test_a_short_token_of_standard_input_is_refused() -> None:
     result = CliRunner().invoke(app, ["token", "etl", "read[*]", "--from-stdin"], input="short")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -107,7 +107,7 @@ def parse_scopes(text: str) -> tuple[Scope, ...]:
     if rest or not found:
         raise InvalidInput(
             f"not a list of scopes: {text[:128]!r}",
-            next_step="write them as read[*] or write[sales marketing_*]; the levels are read, write and admin",
+            next_step="name the namespaces in brackets: read[*], write[sales marketing_*] or admin[dev]",
         )
     return bounded(found)
 
