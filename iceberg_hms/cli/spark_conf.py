@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from iceberg_hms.cli import common, output
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.tokens import read_only_token
 from iceberg_hms.spark.configuration import SECRETS, WAREHOUSE, defaults_file, session_configuration
@@ -44,7 +45,7 @@ def spark_conf(
         str | None, typer.Option(metavar="URI", help="Of the running server. Default: rest.host and rest.port.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The file that the server was started with.")
+        Path | None, typer.Option(metavar="FILE", help="A file with nothing but the token that Spark sends.")
     ] = None,
     form: Annotated[Form, typer.Option("--form", help="How to print the settings.")] = Form.DEFAULTS,
     metastore_uri: common.MetastoreUri = None,
@@ -53,10 +54,15 @@ def spark_conf(
     overrides: common.Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --form json.")] = False,
 ) -> None:
-    """Print Spark's settings for a session catalog served by `iceberg-hms serve`."""
+    """Print Spark's settings for a session catalog served by `iceberg-hms serve`.
+
+    Needs the metastore and the warehouse of the server, unless Spark's own files name them, and a token unless the
+    server runs with --no-auth.
+    """
     settings, server = common.load_all_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
-    if not settings.metastore_uri:
-        _require_metastore_of_spark()
+    _require_the_rest_of_spark(settings)
+    if token_file is None:
+        output.note("no --token-file: this is for a server with --no-auth")
     values = session_configuration(
         server_uri=server_uri or f"http://{server.rest_host}:{server.rest_port}",
         token=None if token_file is None else read_only_token(token_file),
@@ -80,11 +86,18 @@ def spark_conf(
             typer.echo(defaults_file(values, heading), nl=False)
 
 
-def _require_metastore_of_spark() -> None:
-    """Raises ConfigError if Spark's own files name no metastore either."""
+def _require_the_rest_of_spark(settings: Settings) -> None:
+    """Raises ConfigError if neither `settings` nor Spark's own files name a metastore and a warehouse."""
     files = SparkFiles(os.environ)
-    if files.metastore(files.user_settings({}).settings) is None:
+    of_spark = files.user_settings({}).settings
+    if not settings.metastore_uri and files.metastore(of_spark) is None:
         raise ConfigError(
             "no metastore is named, neither here nor in Spark's own files; Spark would silently make one in a folder",
             next_step="give --metastore-uri thrift://host:9083, or set ICEBERG_HMS_URI",
+        )
+    if not settings.warehouse and files.warehouse(of_spark) is None:
+        raise ConfigError(
+            "no warehouse is named, neither here nor in Spark's own files; Spark would put new databases below the "
+            "folder that it starts in",
+            next_step="give --warehouse, as to the server, or set ICEBERG_HMS_WAREHOUSE",
         )

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.spark.configuration import JARS, PACKAGES, metastore_of
+from iceberg_hms.spark.configuration import JARS, PACKAGES, WAREHOUSE, metastore_of
 
 SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
 
+_HIVE_WAREHOUSE: Final = "hive.metastore.warehouse.dir"
 _DRIVER_CLASS_PATH: Final = "spark.driver.extraClassPath"
 #: Options of spark-submit that are settings which matter here.
 _OPTIONS: Final = {"--packages": PACKAGES, "--jars": JARS, "--driver-class-path": _DRIVER_CLASS_PATH}
@@ -116,7 +117,13 @@ class SparkFiles:
         """The metastore that Spark finds by itself with these settings: in them, or else in the first hive-site.xml of
         its class path. None: it would make one in a folder. Raises ConfigError for a hive-site.xml that cannot be
         parsed."""
-        return metastore_of(settings) or self._metastore_of_hive_site(settings)
+        return metastore_of(settings) or self._hive_site(settings).get("hive.metastore.uris") or None
+
+    def warehouse(self, settings: Mapping[str, object]) -> str | None:
+        """The root folder of new databases that Spark finds by itself with these settings. None: it would take a folder
+        where it starts. Raises ConfigError as `metastore`."""
+        named = settings.get(WAREHOUSE) or settings.get(f"spark.hadoop.{_HIVE_WAREHOUSE}")
+        return str(named) if named else self._hive_site(settings).get(_HIVE_WAREHOUSE) or None
 
     def lacking(self, settings: Mapping[str, object], packages: Iterable[str]) -> list[str]:
         """Those of these Maven packages that are neither on the driver's class path nor, in any version, among its
@@ -141,7 +148,8 @@ class SparkFiles:
         if given is not None:
             yield Path(given)
 
-    def _metastore_of_hive_site(self, settings: Mapping[str, object]) -> str | None:
+    def _hive_site(self, settings: Mapping[str, object]) -> Mapping[str, str]:
+        """The properties of the hive-site.xml on Spark's class path; none if there is no such file."""
         folders = [Path(place) for place in _listed(settings, _DRIVER_CLASS_PATH, ":")]
         folders += [self._conf_folder] if self._conf_folder is not None else []
         folders += [
@@ -149,13 +157,12 @@ class SparkFiles:
         ]
         file = next((folder / "hive-site.xml" for folder in folders if (folder / "hive-site.xml").is_file()), None)
         if file is None:
-            return None
+            return {}
         try:
             properties = ElementTree.parse(file).getroot().iter("property")  # noqa: S314 - the user's own file
         except (ElementTree.ParseError, OSError) as error:
             raise ConfigError(f"{file} cannot be read: {error}", next_step="correct it") from error
-        values = {(item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in properties}
-        return values.get("hive.metastore.uris") or None
+        return {(item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in properties}
 
 
 def read_properties(file: Path) -> dict[str, str]:

@@ -254,7 +254,11 @@ def read_only_token(path: Path) -> str:
     other files: hashes do not say what to send."""
     token = only_token(read_token_file(path))
     if token is None:
-        raise ConfigError(f"the token file {path} holds no usable token", next_step="name a file with one token alone")
+        raise ConfigError(
+            f"the token file {path} is not one token alone; lines of `iceberg-hms token` have a hash, which no client "
+            "can send",
+            next_step="write the token that `iceberg-hms token` showed into a file of its own, and name that",
+        )
     return token
 
 
