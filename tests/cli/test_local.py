@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import EngineError
 from tests.cli.fakes import run
 
@@ -18,7 +19,7 @@ class Server:
     """A running server of either kind, with the addresses that it was given."""
 
     uri: str = "thrift://127.0.0.1:1234"
-    warehouse: str = "file:/w"
+    warehouse: str = 'file:/a "quoted" b'
     hosts: str = "127.0.0.1:2181"
 
 
@@ -58,13 +59,16 @@ def test_both_servers_run_until_it_ends_and_one_line_says_where(tmp_path: Path) 
     assert result.exit_code == 0, result.stderr
     event = json.loads(result.stdout)
     assert event.pop("pid") > 0
+    config = folder / "iceberg-hms.toml"
     assert event == {
         "event": "listening",
+        "config": str(config),
         "metastore_uri": "thrift://127.0.0.1:1234",
-        "warehouse": "file:/w",
+        "warehouse": 'file:/a "quoted" b',
         "zookeeper": "127.0.0.1:2181",
         "directory": str(folder),
     }
+    assert f"in another shell: export ICEBERG_HMS_CONFIG='{config}'\n" in result.stderr
     assert servers.log == [
         ("start", "metastore", folder / "metastore", 5, "file:/w"),
         ("start", "zookeeper", folder / "zookeeper", 6),
@@ -73,16 +77,25 @@ def test_both_servers_run_until_it_ends_and_one_line_says_where(tmp_path: Path) 
     ]
 
 
-def test_the_servers_run_while_it_waits() -> None:
+def test_clients_find_the_servers_by_the_file_that_it_writes(tmp_path: Path) -> None:
+    Servers().run("--dir", str(tmp_path / "a"))
+    found = Settings.load({}, file=tmp_path / "a" / "iceberg-hms.toml")
+    assert (found.metastore_uri, found.warehouse) == ("thrift://127.0.0.1:1234", 'file:/a "quoted" b')
+    assert found.zookeeper == "127.0.0.1:2181"
+    Servers().run("--dir", str(tmp_path / "a"), "--no-zookeeper")
+    assert Settings.load({}, file=tmp_path / "a" / "iceberg-hms.toml").zookeeper == ""
+
+
+def test_the_servers_run_while_it_waits(tmp_path: Path) -> None:
     servers = Servers()
     seen: list[tuple[Any, ...]] = []
-    servers.run(during=lambda: seen.extend(servers.log))
+    servers.run("--dir", str(tmp_path), during=lambda: seen.extend(servers.log))
     assert [step[:2] for step in seen] == [("start", "metastore"), ("start", "zookeeper")]
 
 
-def test_zookeeper_can_be_left_out() -> None:
+def test_zookeeper_can_be_left_out(tmp_path: Path) -> None:
     servers = Servers()
-    result = servers.run("--no-zookeeper")
+    result = servers.run("--dir", str(tmp_path), "--no-zookeeper")
     assert json.loads(result.stdout)["zookeeper"] is None
     assert [step[1] for step in servers.log] == ["metastore", "metastore"]
 
