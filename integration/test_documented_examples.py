@@ -1,132 +1,215 @@
-"""The examples of the documentation, as they are printed, on a real metastore and real files."""
+"""Every block of code of the documents runs as it is printed, in the shells of a new user: integration/documents.py.
+
+A page of docs/ goes on where README's five minutes end: with their metastore, their table and their `python`.
+"""
 
 from __future__ import annotations
 
-import datetime
-import re
+import json
+import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import iceberg_hms
-from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import load
+from iceberg_hms.rest.warehouses import load_warehouses
+from iceberg_hms.spark.configuration import defaults_file
 from integration import interop
+from integration.documents import (
+    CHECKED,
+    ELSEWHERE,
+    ENGINES,
+    INERT,
+    ROOT,
+    RUN,
+    Block,
+    NewUser,
+    blocks_of,
+    new_user,
+    read_blocks,
+)
+from integration.spark_fixtures import SETTINGS
+from integration.stores.minio import local_object_store
 
-ROOT = Path(__file__).parent.parent
-TOKEN = "a-token-for-tests-alone"
-LOGS = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+TOUR = ("README.md", "## Five minutes")
+MINIO = "127.0.0.1:9000"
 
-
-@pytest.fixture
-def catalog(metastore: Any) -> Iterator[Catalog]:
-    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as made:
-        yield made
-        for name in made.list_tables("logging"):
-            made.drop_table(name)
-        made.drop_namespace("logging")
-
-
-def run(page: str, names: dict[str, Any], replaced: dict[str, str] | None = None, holding: str = "") -> dict[str, Any]:
-    """Run a page's examples, one after the other, among `names`. replaced: text that stands for the reader's own.
-    holding: run those alone that have this text. Returns the names afterwards."""
-    path = ROOT / page
-    examples = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-    chosen = [example for example in examples if holding in example]
-    assert chosen
-    for example in chosen:
-        for text, own in (replaced or {}).items():
-            example = example.replace(text, own)
-        exec(compile(example, page, "exec"), names)
-    return names
-
-
-def log_file(folder: Path, name: str, day: int, rows: int = 1) -> str:
-    """A Parquet file of one day of April 2021. Returns its location."""
-    time = datetime.datetime(2021, 4, day, 10)  # noqa: DTZ001 - the column is without zone
-    columns = {"level": ["ERROR"] * rows, "event_time": [time] * rows, "message": [name] * rows}
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns, schema=LOGS), folder / f"{name}.parquet")
-    return f"file:{folder}/{name}.parquet"
+#: What PyIceberg reads of logging.events after a page.
+MESSAGES = {
+    "docs/branches.md": ["first", "monday", "thursday", "wednesday"],
+    "docs/expressions.md": [],
+    "docs/files.md": ["tuesday"],
+    "docs/maintenance.md": ["first", "second", "third"],
+}
 
 
-def messages(spark: Any, metastore: Any) -> list[str]:
-    """What Spark and PyIceberg both read of the column `message`, in order."""
-    peer = interop.pyiceberg_catalog(metastore).load_table("logging.events").scan().to_arrow()
-    read = [row.message for row in spark.sql("SELECT message FROM logging.events ORDER BY message").collect()]
-    assert read == sorted(peer["message"].to_pylist())
-    return read
+def run_here(page: str, engines: bool) -> list[Block]:
+    """The blocks of a page to run. engines: those too that need an engine."""
+    left_out = {**ELSEWHERE, **({} if engines else ENGINES)}
+    return [block for block in read_blocks(page) if block.language in RUN and not block.needs(left_out)]
 
 
-def logs(catalog: Catalog) -> Any:
-    catalog.create_namespace("logging")
-    return catalog.create_table("logging.events", LOGS, partition_spec=["day(event_time)"])
+QUICK = [page for page in PAGES if run_here(page, engines=False)]
+SLOW = [page for page in PAGES if any(block.needs(ENGINES) for block in run_here(page, engines=True))]
 
 
-def test_the_first_five_minutes(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    location = log_file(tmp_path, "first", 1)
-    own = {
-        "thrift://127.0.0.1:<port>": metastore.uri,
-        "file:/tmp/lake/metastore/warehouse": metastore.warehouse,
-        "file:/tmp/lake/data/events-2021-04-01.parquet": location,
+def tour() -> list[Block]:
+    """What leads to a page of docs/: the table of README's five minutes."""
+    return [block for block in read_blocks(*TOUR) if block.language == "python"]
+
+
+@contextmanager
+def lake(metastore: Any, zookeeper: Any, folder: Path) -> Iterator[Path]:
+    """The file of settings that README's five minutes leave. In the end the databases that a page made are gone."""
+    where = {"uri": metastore.uri, "warehouse": metastore.warehouse, "zookeeper.hosts": zookeeper.hosts}
+    config = folder / "lake.toml"
+    config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in where.items()))
+    keywords = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, "zookeeper": zookeeper.hosts}
+    with iceberg_hms.connect(**keywords) as catalog:
+        before = set(catalog.list_namespaces())
+        try:
+            yield config
+        finally:
+            for namespace in set(catalog.list_namespaces()) - before:
+                for name in catalog.list_tables(namespace):
+                    catalog.drop_table(name)
+                catalog.drop_namespace(namespace)
+
+
+@pytest.mark.parametrize("page", QUICK)
+def test_a_page_runs_as_written(page: str, metastore: Any, zookeeper: Any, tmp_path: Path) -> None:
+    if not page.startswith("docs/"):
+        with new_user(tmp_path, {}) as user:
+            run_all(user, run_here(page, engines=False))
+        return
+    with (
+        lake(metastore, zookeeper, tmp_path) as config,
+        new_user(tmp_path, {}, ICEBERG_HMS_CONFIG=str(config)) as user,
+    ):
+        run_all(user, [*tour(), *run_here(page, engines=False)])
+        if page in MESSAGES:
+            rows = interop.pyiceberg_catalog(metastore).load_table("logging.events").scan().to_arrow()
+            assert sorted(rows["message"].to_pylist()) == MESSAGES[page]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("page", SLOW)
+def test_a_page_runs_as_written_with_its_engines(page: str, metastore: Any, zookeeper: Any, tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    settings = {**SETTINGS, "spark.local.dir": str(tmp_path / "spark")}
+    (tmp_path / "spark" / "spark-defaults.conf").write_text(defaults_file(settings), encoding="utf-8")
+    (tmp_path / "store").mkdir()
+    with (
+        local_object_store(tmp_path / "store", key="minioadmin", secret="minioadmin") as store,
+        lake(metastore, zookeeper, tmp_path) as config,
+    ):
+        store.make_bucket("lake")
+        environ = {"SPARK_CONF_DIR": str(tmp_path / "spark")}
+        if page.startswith("docs/"):
+            environ["ICEBERG_HMS_CONFIG"] = str(config)
+        with new_user(tmp_path, {MINIO: store.endpoint.removeprefix("http://")}, **environ) as user:
+            run_all(user, [*(tour() if page.startswith("docs/") else []), *run_here(page, engines=True)])
+
+
+def run_all(user: NewUser, blocks: list[Block]) -> None:
+    for block in blocks:
+        user.run(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_names_a_language_that_has_a_rule(page: str) -> None:
+    unruled = [block for block in read_blocks(page) if block.language not in RUN | CHECKED | INERT]
+    assert unruled == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_load_and_json_parses(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ICEBERG_HMS_CONFIG", raising=False)
+    for block in read_blocks(page):
+        if block.language == "json":
+            json.loads(block.code)
+        elif block.language == "toml":
+            tomllib.loads(block.code)
+            file = tmp_path / "settings.toml"
+            file.write_text(block.code, encoding="utf-8")
+            load_warehouses(load({}, file=file), file=file)
+
+
+def test_only_these_blocks_run_nowhere() -> None:
+    """Whoever adds one finds a way to run it first."""
+    found = {f"{page}: {need}" for page in PAGES for block in read_blocks(page) for need in block.needs(ELSEWHERE)}
+    assert found == {
+        "docs/authentication.md: a service of the reader's",
+        "docs/deploying.md: root's rights on a host with systemd",
+        "docs/deploying.md: a container engine and a cluster",
     }
-    names = run("README.md", {}, own, holding="import pyarrow")
-    assert run("README.md", names, own, holding="report = table.append")["report"].replays == 0
-    names["catalog"].close()
-    with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
-        own = {"http://127.0.0.1:8181": server.uri, '"..."': f'"{TOKEN}"'}
-        peer = run("README.md", {}, own, holding="load_catalog(")["catalog"]
-        assert peer.load_table("logging.events").scan().to_arrow()["message"].to_pylist() == ["first"]
-    assert messages(spark, metastore) == ["first"]
 
 
-def test_the_page_about_files(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    days = {"thursday": 1, "friday": 2, "saturday": 3, "sunday": 4, "monday": 5, "tuesday": 6}
-    days |= {"thursday_again": 1, "sunday_morning": 4, "sunday_evening": 4, "all_again": 1}
-    files = {name: log_file(tmp_path, name, day, 2 if name == "sunday" else 1) for name, day in days.items()}
-    run("docs/files.md", {"catalog": catalog, "table": logs(catalog), **files})
-    assert messages(spark, metastore) == ["tuesday"]
+# The rules bite.
 
 
-def test_the_page_about_branches(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    days = ("monday", "tuesday", "wrong", "wednesday", "thursday")
-    files = {name: [log_file(tmp_path, name, 5)] for name in days}
-    run("docs/branches.md", {"table": logs(catalog), **files})
-    assert messages(spark, metastore) == ["monday", "thursday", "wednesday"]
+@pytest.mark.parametrize(
+    ("language", "code", "needed"),
+    [
+        ("sh", "spark-sql -e 'SELECT 1'", ["Spark"]),
+        ("python", "spark.table('a.b')", ["Spark"]),
+        ("sql", "SELECT 1", ["Spark"]),
+        ("sh", "iceberg-hms doctor --warehouse s3://lake/w", ["S3"]),
+        ("sh", "true   # as kubectl does, for Spark on s3://lake at example.com", []),
+        ("text", "kubectl", []),
+        ("sh", "kubectl apply\nsystemctl start", [*ELSEWHERE][:2]),
+        ("sh", "iceberg-hms serve --set rest.oidc.issuer=https://login.example.com", [*ELSEWHERE][2:]),
+        ("sh", "echo kubectl", []),
+    ],
+)
+def test_a_block_says_by_its_commands_what_it_needs(language: str, code: str, needed: list[str]) -> None:
+    block = Block("page.md:1", language, code)
+    assert [*block.needs(ENGINES), *block.needs(ELSEWHERE)] == needed
 
 
-def test_the_page_about_evolution(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    columns = [*LOGS, pa.field("size", pa.int32()), pa.field("place", pa.struct([("lat", pa.float32())]))]
-    catalog.create_namespace("logging")
-    table = catalog.create_table("logging.events", pa.schema([each for each in columns if each.name != "message"]))
-    run("docs/evolution.md", {"catalog": catalog, "table": table})
-    names = ["severity", "size", "price", "place", "user", "id", "region", "area", "rack"]
-    assert spark.table("logging.events").columns == names
-    assert interop.pyiceberg_catalog(metastore).load_table("logging.events").schema().as_arrow().names == names
+def test_a_block_that_is_not_fenced_has_no_language() -> None:
+    page = "# A\n\n```sh\ntrue\n```\n\nText:\n\n    indented\n\n- a list\n\n  ```python\n  1\n  ```\n\n```\nnone\n```\n"
+    assert [(block.place, block.language) for block in blocks_of(page, "p.md")] == [
+        ("p.md:3", "sh"),
+        ("p.md:9", ""),
+        ("p.md:13", "python"),
+        ("p.md:17", ""),
+    ]
 
 
-def test_the_page_about_maintenance(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    table = logs(catalog)
-    for day in (1, 2, 3):
-        table.append([log_file(tmp_path, f"day-{day}", day)])
-    run("docs/maintenance.md", {"catalog": catalog})
-    assert messages(spark, metastore) == ["day-1", "day-2", "day-3"]
+@pytest.mark.parametrize(
+    ("language", "code", "said"),
+    [
+        ("sh", "false\ntrue", ""),
+        ("sh", "echo $not_there", "not_there: unbound variable"),
+        ("sh", "ls no-such-file | cat", "no-such-file"),
+        ("sh", "make no-such-target", "no-such-target"),
+        ("sh", "iceberg-hms serve --no-such-option", "--no-such-option"),
+        ("sh", "iceberg-hms tables", "no metastore is named"),
+        ("python", "no_such_name", "NameError"),
+        ("python", "raise SystemExit(0)", ""),
+    ],
+)
+def test_a_block_that_fails_is_found(tmp_path: Path, language: str, code: str, said: str) -> None:
+    with pytest.raises(AssertionError, match=r"page\.md:7") as caught, new_user(tmp_path, {}) as user:
+        user.run(Block("page.md:7", language, code))
+    assert said in str(caught.value)
 
 
-def test_the_page_about_filters(spark: Any, metastore: Any, catalog: Catalog, tmp_path: Path) -> None:
-    catalog.create_namespace("logging")
-    columns = pa.schema([*LOGS, ("a", pa.int64()), ("b", pa.int64())])
-    table = catalog.create_table("logging.events", columns)
-    time = datetime.datetime(2021, 4, 1, 10)  # noqa: DTZ001 - the column is without zone
-    for message, level in (("goes", "ERROR"), ("stays", "INFO")):
-        row = {"level": level, "event_time": time, "message": message, "a": 1, "b": 3}
-        pq.write_table(pa.Table.from_pylist([row], schema=columns), tmp_path / f"{message}.parquet")
-        table.append([f"file:{tmp_path}/{message}.parquet"])
-    names: dict[str, Any] = {}
-    run("docs/expressions.md", names)
-    table.delete(names["where"])
-    assert messages(spark, metastore) == ["stays"]
+def test_what_a_block_exports_and_writes_is_there_in_the_next_ones(tmp_path: Path) -> None:
+    with new_user(tmp_path, {}) as user:
+        run_all(
+            user,
+            [
+                Block("p:1", "sh", ". .venv/bin/activate\nmake setup\nexport GREETING='a\nb'\necho 1 > file"),
+                Block("p:2", "python", "import os\nassert os.environ['GREETING'] == 'a\\nb'\nn = open('file').read()"),
+                Block("p:3", "sh", 'test "$GREETING" = "a\nb"'),
+                Block("p:4", "python", "assert n == '1\\n'"),
+            ],
+        )

@@ -111,12 +111,13 @@ def is_built() -> bool:
 
 
 @contextmanager
-def local_object_store(folder: Path) -> Iterator[ObjectStore]:
-    """Run an empty one until the block ends. folder: for its data and its log. Raises EngineError if it does not
-    answer."""
+def local_object_store(folder: Path, key: str = "tests", secret: str = "") -> Iterator[ObjectStore]:
+    """Run an empty one until the block ends. folder: for its data and its log. key, secret: of its account; without a
+    secret, a random one. Raises EngineError if it does not answer."""
+    secret = secret or secrets.token_urlsafe(24)
     for left in reversed(range(_STARTS_MAX)):
         try:
-            process, store = _start(folder)
+            process, store = _start(folder, key, secret)
             break
         except EngineError:
             if not left:
@@ -128,9 +129,8 @@ def local_object_store(folder: Path) -> Iterator[ObjectStore]:
         process.wait(LIMIT)
 
 
-def _start(folder: Path) -> tuple[subprocess.Popen[bytes], ObjectStore]:
+def _start(folder: Path, key: str, secret: str) -> tuple[subprocess.Popen[bytes], ObjectStore]:
     port = _free_port()
-    key, secret = "tests", secrets.token_urlsafe(24)
     kind, command, environ = _minio(folder, port, key, secret) if is_built() else _moto(port)
     log = folder / f"{kind}.log"
     with log.open("ab") as output:

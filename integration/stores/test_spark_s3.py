@@ -1,10 +1,10 @@
-"""README's tour with its tables in a bucket: the library, Spark with the embedded server, spark-sql by `spark-conf`."""
+"""Tables in a bucket: the library, Spark with the embedded server, spark-sql by `spark-conf`."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,6 @@ from integration import maven_packages
 from integration.command_line import program
 from integration.spark_fixtures import SETTINGS
 from integration.stores.minio import ObjectStore
-from integration.test_documented_examples import LOGS, ROOT, log_file, run
 from tests.security.callers import write_private
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -35,17 +34,20 @@ TOKEN = "a-token-of-this-test"
 PROGRAM_SECONDS = 240
 BUCKET = "lake-of-spark"
 
-#: README's session and these statements. It prints what each gives, and where the secret is to be read.
+LOGS = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
+
+#: A session and these statements. It prints what each gives, and where the secret is to be read.
 SESSION = """
 import json, sys
 from pathlib import Path
 from urllib.request import urlopen
+import iceberg_hms.spark
 from integration.spark_statements import outcome
-from integration.test_documented_examples import run
+from pyspark.sql import SparkSession
 
-secret, replaced, statements = json.loads(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
+secret, where, statements = json.loads(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
 secret = Path(secret).read_text()
-spark = run("README.md", {}, replaced, holding="iceberg_hms.spark.configure")["spark"]
+spark = iceberg_hms.spark.configure(SparkSession.builder, **where).getOrCreate()
 said = [outcome(spark, statement) for statement in statements]
 
 def lines_of_processes():
@@ -73,7 +75,7 @@ print(json.dumps([[[one.rows, one.error, one.message] for one in said], leaks]))
 
 @dataclass(frozen=True)
 class Lake:
-    """A metastore whose warehouse is in a bucket. environ: with the variables that README sets."""
+    """A metastore whose warehouse is in a bucket. environ: with the variables that name the store."""
 
     metastore: LocalMetastore
     store: ObjectStore
@@ -107,10 +109,7 @@ def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) ->
     maven_packages.fetch(tmp_path_factory.mktemp("packages"), AWS_BUNDLE)
     object_store.make_bucket(BUCKET)
     folder = tmp_path_factory.mktemp("metastore of the lake")
-    settings = object_store.settings()
-    named = re.findall(r"ICEBERG_HMS_(S3_\w+)=", (ROOT / "README.md").read_text(encoding="utf-8"))
-    variables = {f"ICEBERG_HMS_{name}": settings[name.lower()] for name in named}
-    assert len(variables) == 3
+    variables = {f"ICEBERG_HMS_{name.upper()}": value for name, value in object_store.settings().items()}
     with LocalMetastore(folder, warehouse=f"s3://{BUCKET}/warehouse") as metastore:
         yield Lake(metastore, object_store, {**os.environ, **variables})
     object_store.delete_bucket(BUCKET)
@@ -127,18 +126,19 @@ def ended(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
-def test_the_tour_with_its_tables_in_a_bucket(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in lake.environ.keys() - os.environ.keys():
-        monkeypatch.setenv(name, lake.environ[name])
-    log_file(tmp_path, "first", 1)
-    own = {
-        "thrift://127.0.0.1:<port>": lake.metastore.uri,
-        "file:/tmp/lake/metastore/warehouse": lake.metastore.warehouse,
-        "file:/tmp/lake/data/events-2021-04-01.parquet": lake.put(tmp_path / "first.parquet", "data/first.parquet"),
-    }
-    names = run("README.md", {}, own, holding="import pyarrow")
-    run("README.md", names, own, holding="report = table.append")
-    names["catalog"].close()
+def log_file(lake: Lake, folder: Path, key: str) -> str:
+    """A Parquet file with a row of LOGS in the bucket. Returns its location."""
+    time = datetime.datetime(2021, 4, 1, 10)  # noqa: DTZ001 - the column is without zone
+    row = {"level": "ERROR", "event_time": time, "message": "first"}
+    pq.write_table(pa.Table.from_pylist([row], LOGS), folder / "first.parquet")
+    return lake.put(folder / "first.parquet", key)
+
+
+def test_a_spark_session_works_on_tables_in_a_bucket(lake: Lake, tmp_path: Path) -> None:
+    with lake.connect() as catalog:
+        catalog.create_namespace("logging")
+        table = catalog.create_table("logging.events", LOGS, partition_spec=["day(event_time)"])
+        table.append([log_file(lake, tmp_path, "data/first.parquet")])
 
     (tmp_path / "events").mkdir()
     logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{tmp_path}/events"}
@@ -163,7 +163,8 @@ def test_the_tour_with_its_tables_in_a_bucket(lake: Lake, tmp_path: Path, monkey
     ]
     refused = "CREATE DATABASE nowhere"
     statements = [*(statement for statement, _ in expected), refused]
-    given = map(json.dumps, (str(tmp_path / "secret"), own, statements))
+    where = {"metastore_uri": lake.metastore.uri, "warehouse": lake.metastore.warehouse}
+    given = map(json.dumps, (str(tmp_path / "secret"), where, statements))
     done = run_spark(tmp_path, [sys.executable, "-c", SESSION, *given], lake.environ)
     said, leaks = json.loads(ended(done).splitlines()[-1])
     assert leaks == []
@@ -207,8 +208,7 @@ def test_spark_sql_reads_and_writes_the_bucket_by_spark_conf(lake: Lake, tmp_pat
     with lake.connect() as catalog, RestServer(catalog, "127.0.0.1", 0, token=TOKEN) as server:
         catalog.create_namespace("shell")
         table = catalog.create_table("shell.events", LOGS, partition_spec=["day(event_time)"])
-        log_file(tmp_path, "first", 1)
-        table.append([lake.put(tmp_path / "first.parquet", "data/of-shell.parquet")])
+        table.append([log_file(lake, tmp_path, "data/of-shell.parquet")])
         write_private(tmp_path / "token", TOKEN)
         served = ("--server-uri", server.uri, "--token-file", str(tmp_path / "token"))
         known = ("--metastore-uri", lake.metastore.uri, "--warehouse", lake.metastore.warehouse)
