@@ -134,7 +134,7 @@ def _from_footer(location: str, field: PartitionField, of: PrimitiveType, found:
 def _refuse(location: str, field: PartitionField, one: str, other: str) -> None:
     raise InvalidInput(
         f"{location} spans partitions: {field.name} goes from {one} to {other}",
-        next_step="write one file for each partition",
+        next_step="write one file for each partition, as docs/files.md shows",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -128,6 +129,14 @@ def test_the_footer_takes_precedence_over_the_folder() -> None:
     assert partition("c", pa.string(), between("x", "x"), "file:/data/c=y/a.parquet") == "x"
     with pytest.raises(InvalidInput, match="spans partitions"):
         partition("c", pa.string(), between("x", "y"), "file:/data/c=x/a.parquet")
+
+
+def test_the_refusal_of_a_file_of_two_partitions_names_the_page_with_the_way_out() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        partition("day(c)", pa.timestamp("us"), between(DAY - 1, DAY))
+    assert caught.value.next_step == "write one file for each partition, as docs/files.md shows"
+    page = Path(__file__).parents[2] / "docs" / "files.md"
+    assert "\n## One file for each partition\n" in page.read_text(encoding="utf-8")
 
 
 def test_the_folder_counts_where_the_footer_proves_nothing() -> None:
