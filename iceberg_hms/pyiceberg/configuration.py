@@ -18,13 +18,14 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.pyiceberg.upstream import configured_properties
 from iceberg_hms.setting import described
 
-#: A uri that PyIceberg's own HiveCatalog refuses: without `py-catalog-impl`, which PyIceberg reads from its keywords
-#: alone, a plain `thrift://` uri loads that catalog and not ours.
+#: PyIceberg knows no catalog for such a uri: where `py-catalog-impl` is missing, which it reads from its keywords alone,
+#: it refuses this one, and loads its own HiveCatalog for a plain `thrift://`.
 SCHEME: Final = "iceberg-hms+thrift://"
 PREFIX: Final = "iceberg-hms."
 CONFIG_FILE: Final = "iceberg-hms.config-file"
 
 _STORES: Final = ("s3.", "hdfs.")
+_SECONDS: Final = ("s3.connect-timeout", "s3.request-timeout")
 #: PyIceberg's properties for all of AWS's services, below those for S3.
 _CLIENT: Final = {
     f"client.{name}": f"s3.{name}"
@@ -60,15 +61,16 @@ def settings_of(properties: Mapping[str, str]) -> Settings:
                 "store",
                 next_step="leave it out, or take PyIceberg's REST catalog and `iceberg-hms serve`",
             )
-    uri = properties.get("uri", "")
     found = {
-        "uri": f"thrift://{uri.removeprefix(SCHEME)}" if uri.startswith(SCHEME) else uri,
+        "uri": properties.get("uri", "").replace(SCHEME, "thrift://"),
         "warehouse": properties.get("warehouse"),
         "user": properties.get("ugi", "").partition(":")[0],
     }
     found |= {ours: properties.get(theirs) for theirs, ours in _CLIENT.items()}
     known = {setting.key for setting in described(Settings)}
     found |= {key: value for key, value in properties.items() if key.startswith(_STORES) and key in known}
+    # PyIceberg's documentation writes `60.0`.
+    found |= {key: found[key].removesuffix(".0") for key in _SECONDS if found.get(key)}
     if properties.get("s3.force-virtual-addressing", "").lower() == "true":
         found["s3.path-style-access"] = "false"
     found |= {key.removeprefix(PREFIX): value for key, value in properties.items() if _is_ours(key)}
