@@ -37,6 +37,11 @@ from iceberg_hms.setting import (
     text,
 )
 
+#: What Java's HiveCatalog waits for a lock.
+JAVAS_LOCK_TIMEOUT_MS: Final = 180_000
+#: A dead writer's lock ends with its lease; a caller that waits this much longer outlives it.
+LEASE_MARGIN_MS: Final = 10_000
+
 _MANY: Final = 1_000_000
 
 
@@ -114,8 +119,14 @@ class Settings(SettingsGroup):
     lock_creation_max_wait_ms: int = number(
         "iceberg.hive.lock-creation-max-wait-ms", 5_000, 1, DAY_MS, "Longest wait between requests for a lock."
     )
+    # Java: 180,000.
     lock_timeout_ms: int = number(
-        "iceberg.hive.lock-timeout-ms", 180_000, 1, DAY_MS, "How long to wait for a lock that another writer holds."
+        "iceberg.hive.lock-timeout-ms",
+        0,
+        0,
+        DAY_MS,
+        "How long a commit in process waits for its group and its lock, unless its `wait_seconds` says so. 0: 180 s, "
+        "as in Java, or 10 s longer than `lock.lease-default-ms` if that is longer, to outlive a dead writer's lock.",
     )
     lock_check_min_wait_ms: int = number(
         "iceberg.hive.lock-check-min-wait-ms", 50, 1, DAY_MS, "First wait between checks of a waiting lock."
@@ -457,6 +468,18 @@ class Settings(SettingsGroup):
             raise ConfigError(
                 "`lock` is zookeeper, but `zookeeper.hosts` is not set", next_step="set `zookeeper.hosts`"
             )
+
+    @property
+    def lock_timeout_seconds(self) -> float:
+        """How long to wait for a lock that another writer holds."""
+        return (self.lock_timeout_ms or JAVAS_LOCK_TIMEOUT_MS) / 1000
+
+    @property
+    def commit_wait_seconds(self) -> float:
+        """How long a commit in process waits if its caller does not say."""
+        if self.lock_timeout_ms:
+            return self.lock_timeout_seconds
+        return max(JAVAS_LOCK_TIMEOUT_MS, self.lock_lease_default_ms + LEASE_MARGIN_MS) / 1000
 
     @property
     def s3_uses_path_style(self) -> bool | None:

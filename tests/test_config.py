@@ -34,7 +34,6 @@ JAVA_DEFAULTS = {
     "iceberg.hive.lock-creation-timeout-ms": 180_000,
     "iceberg.hive.lock-creation-min-wait-ms": 50,
     "iceberg.hive.lock-creation-max-wait-ms": 5_000,
-    "iceberg.hive.lock-timeout-ms": 180_000,
     "iceberg.hive.lock-check-min-wait-ms": 50,
     "iceberg.hive.lock-check-max-wait-ms": 500,
     "iceberg.hive.lock-heartbeat-interval-ms": 240_000,
@@ -73,6 +72,24 @@ def value_of(
 
 def test_settings_that_java_has_keep_its_names_and_defaults() -> None:
     assert {key: value for key, value in Settings().as_dict().items() if key in JAVA_DEFAULTS} == JAVA_DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("given", "lease_ms", "lock_seconds", "commit_seconds"),
+    [
+        (None, 300_000, 180, 310),
+        (None, 60_000, 180, 180),
+        (0, 300_000, 180, 310),
+        (5_000, 300_000, 5, 5),
+        (180_000, 300_000, 180, 180),
+        (900_000, 300_000, 900, 900),
+    ],
+)
+def test_a_given_lock_timeout_holds_and_the_default_outlives_a_lease(
+    given: int | None, lease_ms: int, lock_seconds: float, commit_seconds: float
+) -> None:
+    settings = load({"iceberg.hive.lock-timeout-ms": given, "lock.lease-default-ms": lease_ms})
+    assert (settings.lock_timeout_seconds, settings.commit_wait_seconds) == (lock_seconds, commit_seconds)
 
 
 def test_every_field_is_described_and_no_key_or_variable_means_two_settings() -> None:

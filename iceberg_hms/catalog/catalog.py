@@ -373,7 +373,7 @@ class Catalog:
         idempotency_key: a job's own key; if a snapshot in the ref's history has it, the commit was made before.
         is_blind: the caller knows that an append in it read nothing of the table, so it may be put on any state of its
         branch, unless the table's own property `iceberg-hms.rebase-appends` says otherwise.
-        wait_seconds: how long to wait for a group and the lock; the default outlives a dead writer's lock.
+        wait_seconds: how long to wait for a group and the lock; by default `default_wait_seconds`.
         Raises as `Coordinator.commit`. After CommitStateUnknown the caller must not delete files: the commit may be in
         the table.
         """

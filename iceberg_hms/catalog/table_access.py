@@ -16,9 +16,6 @@ from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import NoSuchTable, QueueFull
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-#: A dead writer's lock ends with its lease; a caller that waits this much longer outlives it.
-LEASE_MARGIN_MS = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
@@ -115,9 +112,8 @@ class TableAccess:
 
     @property
     def default_wait_seconds(self) -> float:
-        """How long a commit waits if its caller does not say: long enough to outlive a dead writer's lock."""
-        settings = self.services.settings
-        return max(settings.lock_timeout_ms, settings.lock_lease_default_ms + LEASE_MARGIN_MS) / 1000
+        """How long a commit waits if its caller does not say."""
+        return self.services.settings.commit_wait_seconds
 
     def wait_seconds(self, given: float | None) -> float:
         """The caller's value, else the default."""

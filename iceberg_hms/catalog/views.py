@@ -107,7 +107,7 @@ class Views:
         """Commit requirements and updates in the REST protocol's JSON shapes (ViewRequirement, ViewUpdate). They are
         replayed on the view as it is under the lock. A commit that changes nothing succeeds.
 
-        wait_seconds: how long to wait for the lock; the default outlives a dead writer's.
+        wait_seconds: how long to wait for the lock; by default `Catalog.default_wait_seconds`.
         Raises NoSuchView, InvalidInput; CommitFailed and its subtypes when it is proved that nothing changed;
         CommitStateUnknown when that is not known."""
         name = view_name(identifier)

@@ -178,7 +178,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
         except InvalidInput as shared:
             try:
                 operation = self._operation("drop", name)
-                removed = self._remove(operation, self._settings.lock_timeout_ms / 1000, check)
+                removed = self._remove(operation, self._settings.lock_timeout_seconds, check)
             except CommitStateUnknown:
                 raise
             except IcebergHmsError as error:

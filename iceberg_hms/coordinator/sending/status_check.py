@@ -259,7 +259,7 @@ class SwapStatusCheck(StatusCheck):
     def _look_after_lock_loss(self) -> CommitStatus:
         # Where no reaper runs our own entry may still be there, and would stand in our way.
         self._lock.release()
-        longest = max(self._lock.lease_seconds, self._settings.lock_timeout_ms / 1000)
+        longest = max(self._lock.lease_seconds, self._settings.lock_timeout_seconds)
         again = self._acquire_again(min(longest, _CALLERS_WAIT_SECONDS))
         if again is None:
             self._overdue()
