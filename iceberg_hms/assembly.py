@@ -18,6 +18,7 @@ from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.lock_waits import LockWaits
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper
 from iceberg_hms.locking.lock_modes import LockModes
@@ -79,8 +80,9 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
     runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
     pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
-    hms_lock = HmsTableLock(pool, runtime, settings)
-    zookeeper_lock = _zookeeper_lock(settings, runtime, pool)
+    waits = LockWaits(runtime)
+    hms_lock = HmsTableLock(pool, runtime, settings, waits=waits)
+    zookeeper_lock = _zookeeper_lock(settings, runtime, pool, waits)
     keepers: dict[str, LockKeeper] = {"hms": lock_table.LockTable(pool)}
     if zookeeper_lock is not None:
         keepers["zookeeper"] = zookeeper_lock
@@ -119,6 +121,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         runtime=runtime,
         events=events,
         foreign_writer_waits=hms_lock.foreign_writer_waits,
+        lock_held_by=waits.held_by,
     )
     return Services(
         settings=settings,
@@ -139,7 +142,9 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
     )
 
 
-def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool) -> ZooKeeperTableLock | None:
+def _zookeeper_lock(
+    settings: Settings, runtime: ThreadRuntime, pool: ClientPool, waits: LockWaits
+) -> ZooKeeperTableLock | None:
     if not settings.zookeeper:
         return None
     from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
@@ -160,6 +165,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         host=socket.gethostname(),
         may_overwrite=pool.cas_support.may_overwrite,
         swap_seconds=settings.unanswered_swap_timeout_ms / 1000,
+        waits=waits,
     )
 
 

@@ -10,12 +10,14 @@ import random
 import time
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 #: By how much the clocks of two writers may differ: Java tolerates a minute before it calls a log unordered.
 CLOCK_SKEW_MS: Final = 60_000
 #: Where there is no boot clock (macOS), only the wall clock shows that the machine was suspended.
 _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -100,3 +102,14 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+def instant(timestamp_ms: int | None) -> str | None:
+    """Milliseconds since 1970 as `2021-04-01 10:00:00.000 UTC`; the number itself beyond the calendar's years."""
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"

@@ -259,7 +259,10 @@ class RequirementFailed(CommitFailed):
 class LockNotAcquired(CommitFailed):
     """Waiting for the lock timed out, so we sent no swap."""
 
-    default_next_step = "try again; `iceberg-hms doctor` shows whether the lock API works"
+    default_next_step = (
+        "try again; `iceberg-hms locks list` shows who holds the lock, and `iceberg-hms locks break ID --yes` takes it "
+        "from a holder that is gone"
+    )
 
 
 class CommitConflict(CommitFailed):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iceberg_hms.clock import instant
+
 
 @dataclass(frozen=True, slots=True)
 class LockRecord:
@@ -33,3 +35,10 @@ class LockRecord:
 
     def __str__(self) -> str:
         return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
+
+    @property
+    def described(self) -> str:
+        """The same, and since when and how lately, as far as its keeper tells."""
+        since = f", since {instant(self.since_ms)}" if self.since_ms else ""
+        heartbeat = f", last heartbeat {instant(self.heartbeat_ms)}" if self.heartbeat_ms else ""
+        return f"{self}{since}{heartbeat}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iceberg_hms import connect
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
@@ -14,10 +17,18 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.capabilities import probe
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import (
+    DataOperationType,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockType,
+)
 from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.runtime import ThreadRuntime
+from integration.faults import SCHEMA
 from tests.polling import eventually
 
 
@@ -53,6 +64,36 @@ def test_the_error_of_a_waiter_names_the_holder(lock: HmsTableLock, namespace: s
     with pytest.raises(LockNotAcquired, match=r"held by lock \d+ of ada on .*holder"):
         lock.acquire(name, wait_seconds=0.3, request="waiter")
     held.release()
+
+
+def test_a_commit_behind_a_stuck_foreign_lock_says_who_holds_it_and_how_to_free_the_table(
+    metastore: Any, pool: ClientPool, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java's clients, and Hive's, lock so: without an agentInfo of ours, and with heartbeats or without."""
+    with connect(metastore_uri=metastore.uri) as catalog:
+        catalog.create_table((namespace, "t"), SCHEMA)
+    component = LockComponent(
+        type=LockType.EXCLUSIVE,
+        level=LockLevel.TABLE,
+        dbname=namespace,
+        tablename="t",
+        operationType=DataOperationType.NO_TXN,
+    )
+    stuck = pool.call_once("lock", rqst=LockRequest(component=[component], user="spark", hostname="worker-9"))
+    with connect(metastore_uri=metastore.uri, **{"iceberg.hive.lock-timeout-ms": 6_000}) as impatient:
+        began = time.monotonic()
+        with pytest.raises(LockNotAcquired) as late:
+            impatient.load_table((namespace, "t")).set_properties({"a": "b"})
+        assert 6.0 <= time.monotonic() - began < 8.0, "an explicit lock timeout holds"
+    holder = rf"held by lock {stuck.lockid} of spark on worker-9 \(.*\), since \d.* UTC, last heartbeat \d.* UTC"
+    assert re.search(holder, str(late.value))
+    assert "`iceberg-hms locks list`" in str(late.value)
+    (report,) = [message for message in caplog.messages if "Waiting for the lock" in message]
+    assert re.search(rf"for [56] s: {holder}\. ", report)
+    assert f"`iceberg-hms locks break {stuck.lockid} --yes`" in report
+    with connect(metastore_uri=metastore.uri) as catalog:
+        catalog.locks.break_lock(str(stuck.lockid))
+        catalog.load_table((namespace, "t")).set_properties({"a": "b"}, wait_seconds=5.0)
 
 
 def test_a_lock_that_an_operator_removed_is_lost(lock: HmsTableLock, pool: ClientPool, namespace: str) -> None:

@@ -112,6 +112,18 @@ def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
     holder.acquire(name).release()
 
 
+def test_a_long_wait_is_logged_once_with_its_holder(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
+    name = TableName("waits", "t")
+    held = writers().acquire(name)
+    with pytest.raises(LockNotAcquired, match=r"held by lock waits\.t/.* of ann on h1 .*, since \d{4}-.* UTC"):
+        writers().acquire(name, wait_seconds=6.0)
+    held.release()
+    (report,) = [message for message in caplog.messages if "Waiting for the lock" in message]
+    assert report.startswith("Waiting for the lock of waits.t for ")
+    assert ": held by lock waits.t/" in report
+    assert " of ann on h1 (iceberg-hms/" in report
+
+
 def test_a_waiter_whose_session_expires_asks_again_and_leaves_one_node(writers: Any) -> None:
     name = TableName("expiry", "waiter")
     holder, waiter = writers(), writers()

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading, SystemClock
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading, SystemClock, instant
 
 
 def test_the_system_clock_is_a_clock() -> None:
@@ -80,3 +80,17 @@ def test_a_holder_takes_the_clock_that_advanced_most_and_others_the_one_that_adv
     before = ClockReading(5.0, 100.0, 1_000.0)
     after = ClockReading(*(then + more for then, more in zip((5.0, 100.0, 1_000.0), advances, strict=True)))
     assert (after.min_seconds_since(before), after.max_seconds_since(before)) == (least, most)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (1_617_271_200_001, "2021-04-01 10:00:00.001 UTC"),
+        (0, "1970-01-01 00:00:00.000 UTC"),
+        (-1, "1969-12-31 23:59:59.999 UTC"),
+        (2**63 - 1, "9223372036854775807"),
+        (None, None),
+    ],
+)
+def test_instants_are_utc_and_never_fail(milliseconds: int | None, text: str | None) -> None:
+    assert instant(milliseconds) == text

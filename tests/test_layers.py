@@ -95,6 +95,7 @@ GOOD = {
     "datafiles/footers.py": "from iceberg_hms.format.avro import avro_file\n",
     "identifiers.py": "from iceberg_hms.coordinator import ports\n",
     "lock_record.py": "",
+    "lock_waits.py": "from iceberg_hms import lock_record\n",
     "runtime.py": "from iceberg_hms.coordinator import ports\n",
     "rest/server.py": "import httptools\nimport starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
     "rest/app.py": "",

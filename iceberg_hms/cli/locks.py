@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from iceberg_hms.cli import common, output
+from iceberg_hms.clock import instant
 from iceberg_hms.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ def _row(lock: LockRecord) -> list[object]:
         lock.kind,
         lock.user,
         lock.host,
-        output.instant(lock.since_ms),
-        output.instant(lock.heartbeat_ms),
+        instant(lock.since_ms),
+        instant(lock.heartbeat_ms),
         lock.agent_info,
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -16,7 +15,6 @@ from rich.text import Text
 PIPE_WIDTH = 200
 #: Heading -> the field of a record, or what makes the cell of a record.
 Columns = Mapping[str, str | Callable[[Any], object]]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -90,17 +88,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-
-
-def instant(timestamp_ms: int | None) -> str | None:
-    """Milliseconds since 1970 as `2021-04-01 10:00:00.000 UTC`; the number itself beyond the calendar's years."""
-    if timestamp_ms is None:
-        return None
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
 
 
 def size(number_of_bytes: int | None) -> str | None:

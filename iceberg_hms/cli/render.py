@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from iceberg_hms.cli.output import facts, instant, records, size, table
+from iceberg_hms.cli.output import facts, records, size, table
+from iceberg_hms.clock import instant
 
 #: Tables cut longer values, and say where to find the rest.
 LONGEST_VALUE = 240

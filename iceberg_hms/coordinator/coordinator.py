@@ -193,6 +193,8 @@ class Coordinator:
     def _held_up(self, name: TableName) -> str:
         """Why no commit to a table gets its turn, as a clause; "" if nothing is wrong."""
         began, group = self._groups.get(name, (0.0, ()))
+        if held_by := self._ports.lock_held_by(name):
+            return f"; the lock of {name} is {held_by}"
         if not abandoned(group):
             return ""
         seconds = self._ports.runtime.now() - began

@@ -519,6 +519,8 @@ class CommitPorts:
 
     manifests: makes a fresh `Manifests` for each attempt of a group, which flushes only what that attempt staged.
     foreign_writer_waits: whether a foreign writer waits for a table's lock; False if that is unknown.
+    lock_held_by: who holds a lock that this process waits for, as in "held by lock 7 of ann on host", by what is known
+    without asking anybody; "" if nothing is.
     """
 
     pointer: TablePointer
@@ -528,3 +530,4 @@ class CommitPorts:
     runtime: Runtime
     events: EventListener
     foreign_writer_waits: Callable[[TableName], bool] = lambda _name: False
+    lock_held_by: Callable[[TableName], str] = lambda _name: ""

@@ -8,13 +8,24 @@ and it waits without end while no server is reachable.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
-from iceberg_hms.errors import LockNotAcquired
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable
+from iceberg_hms.lock_waits import LockWait
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply
-from iceberg_hms.zookeeper.nodes import ROOT, OwnNode, Swapping, folder_of, in_order, left_swapping, prefix_of
+from iceberg_hms.zookeeper.nodes import (
+    ROOT,
+    OwnNode,
+    Swapping,
+    folder_of,
+    in_order,
+    left_swapping,
+    prefix_of,
+    read_holder,
+)
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger(__name__)
@@ -29,7 +40,7 @@ _WAKE_CHECK_SECONDS = 0.25
 class LockAttempt:
     """data: the content of our node. deadline: `Runtime.now()` when we give up. closed: set when all waiters must give
     up.
-    swap_seconds: as `ZooKeeperHeldLock`."""
+    wait: hears who holds the lock. swap_seconds: as `ZooKeeperHeldLock`."""
 
     def __init__(
         self,
@@ -40,6 +51,7 @@ class LockAttempt:
         deadline: float,
         closed: ThreadEvent,
         *,
+        wait: LockWait,
         swap_seconds: float,
     ) -> None:
         self._session = session
@@ -49,6 +61,7 @@ class LockAttempt:
         self._data = data
         self._deadline = deadline
         self._closed = closed
+        self._waiting = wait
         self._swap_seconds = swap_seconds
         #: Swap marker that another writer left -> when it was last read.
         self._waited_since: dict[str, ClockReading] = {}
@@ -118,7 +131,16 @@ class LockAttempt:
         self._sent = None
         if not self._session.watch(f"{self._folder}/{row[position - 1]}", self._wake.set):
             self._wake.set()
+        self._tell_wait(names)
         return None
+
+    def _tell_wait(self, names: Sequence[str]) -> None:
+        """Where the wait takes long, look once who holds the lock."""
+        if self._waiting.is_due:
+            try:
+                self._waiting.saw(read_holder(self._session, self._folder, names))
+            except LockUnavailable as error:
+                logger.debug("Who holds the lock of %s could not be read: %s", self._name, error.message)
 
     def _is_over(self, left: str) -> bool:
         """Whether a swap is over that was sent under a lock whose session ended before it was released: only its writer

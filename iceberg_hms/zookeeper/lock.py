@@ -7,6 +7,7 @@ from collections.abc import Callable
 from iceberg_hms.coordinator.ports import LockUse, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.lock_record import LockRecord
+from iceberg_hms.lock_waits import LockWaits
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
 from iceberg_hms.zookeeper.nodes import ROOT, content, folder_of, read_folder
@@ -22,6 +23,7 @@ class ZooKeeperTableLock:
 
     agent_info: the text that says who we are, from a request; raises InvalidInput for a malformed one.
     may_overwrite: as `ZooKeeperHeldLock`, for a database. swap_seconds: as there.
+    waits: hears who holds the locks that the process waits for.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class ZooKeeperTableLock:
         host: str,
         may_overwrite: Callable[[str], bool],
         swap_seconds: float,
+        waits: LockWaits | None = None,
     ) -> None:
         self._session = session
         self._runtime = runtime
@@ -42,6 +45,7 @@ class ZooKeeperTableLock:
         self._host = host
         self._may_overwrite = may_overwrite
         self._swap_seconds = swap_seconds
+        self._waits = waits or LockWaits(runtime)
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
         self._in_use = 0
@@ -59,8 +63,16 @@ class ZooKeeperTableLock:
         if self._closed.is_set():
             raise LockUnavailable("The catalog is closed", next_step="connect again")
         deadline = self._runtime.now() + wait_seconds
+        wait = self._waits.begin(name)
         attempt = LockAttempt(
-            self._session, self._runtime, name, data, deadline, self._closed, swap_seconds=self._swap_seconds
+            self._session,
+            self._runtime,
+            name,
+            data,
+            deadline,
+            self._closed,
+            wait=wait,
+            swap_seconds=self._swap_seconds,
         )
         held = None
         self._count(1)
@@ -75,6 +87,7 @@ class ZooKeeperTableLock:
             if held is None:
                 attempt.withdraw()
                 self._count(-1)
+        wait.ended()
         return held
 
     def entries(self, name: TableName | None = None) -> list[LockRecord]:
@@ -121,4 +134,4 @@ class ZooKeeperTableLock:
             found = self.entries(name)
         except LockUnavailable:
             return ""
-        return f" (held by {found[0]})" if found else ""
+        return f" (held by {found[0].described})" if found else ""

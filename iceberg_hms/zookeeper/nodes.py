@@ -115,6 +115,16 @@ def left_swapping(names: Sequence[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAPPING) and name.removesuffix(_SWAPPING) not in there)
 
 
+def read_holder(session: ZooKeeperSession, folder: str, names: Sequence[str]) -> LockRecord | None:
+    """Who keeps others from a lock: its holder, or a swap marker that was left behind. names: the nodes in its folder.
+    None: nobody any more."""
+    left, row = left_swapping(names), in_order(names)
+    for name in [*left, *row][:1]:
+        node = session.read(f"{folder}/{name}")
+        return None if node is None else _record(folder, node, acquired=True, is_left=bool(left))
+    return None
+
+
 def read_folder(session: ZooKeeperSession, folder: str) -> list[LockRecord]:
     """The locks of one table: swap markers that were left behind, then the holder, then the waiters."""
     found = []

@@ -20,20 +20,6 @@ def shown(renderable: object, width: int = 200) -> str:
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [
-        (1_617_271_200_001, "2021-04-01 10:00:00.001 UTC"),
-        (0, "1970-01-01 00:00:00.000 UTC"),
-        (-1, "1969-12-31 23:59:59.999 UTC"),
-        (2**63 - 1, "9223372036854775807"),
-        (None, None),
-    ],
-)
-def test_instants_are_utc_and_never_fail(milliseconds: int | None, text: str | None) -> None:
-    assert output.instant(milliseconds) == text
-
-
-@pytest.mark.parametrize(
     ("number", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_572_864, "1.5 MiB"), (2**70, "1048576.0 PiB"), (None, None)],
 )

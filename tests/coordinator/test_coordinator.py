@@ -331,6 +331,16 @@ def test_a_repeated_change_that_times_out_is_unknown_if_it_is_in_the_table(harne
     assert harness.data_files() == ["file:/a", *(["file:/b"] if waits == "in the queue" else [])]
 
 
+def test_a_caller_that_times_out_learns_who_holds_the_lock_and_what_to_do(harness):
+    harness.replace_ports(lock_held_by=lambda name: f"held by lock 7 of ann, who has {name}")
+    held = harness.lock.acquire(NAME, wait_seconds=0, request="foreign")
+    with pytest.raises(LockNotAcquired, match=r"the lock of db\.t is held by lock 7 of ann, who has db\.t") as late:
+        harness.coordinator.commit(NAME, append("file:/late"), wait_seconds=0.01)
+    assert "`iceberg-hms locks list`" in late.value.next_step
+    held.release()
+    harness.runtime.join()
+
+
 def test_a_caller_that_times_out_in_the_queue_is_refused_and_nothing_of_it_is_sent(harness):
     gate = Gate(harness)
     first = threading.Thread(target=lambda: harness.commit(append("file:/0")))

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
+from iceberg_hms.lock_waits import REPORT_SECONDS, LockWait, LockWaits
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.faults import NoReply
 from simulation.world.ensemble import Ensemble
+from tests.metastore.runtimes import ByHand
 from tests.polling import eventually
 from tests.zookeeper.memory_session import FOLDER, NAME, remove
 
 
-def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> LockAttempt:
+def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None, wait: LockWait | None = None) -> LockAttempt:
     runtime = writer.runtime
     deadline = runtime.now() + wait_seconds
     return LockAttempt(
@@ -24,6 +26,7 @@ def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Lock
         b"{}",
         deadline,
         closed or runtime.event(),
+        wait=wait or LockWaits(runtime).begin(NAME),
         swap_seconds=600.0,
     )
 
@@ -176,3 +179,27 @@ def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(
     [marker] = [path for path in ensemble.nodes if path.endswith("-swapping")]
     remove(ensemble, marker)
     attempt(writers(), wait_seconds=5).run()
+
+
+@pytest.mark.parametrize("is_unread", [False, True])
+def test_a_long_wait_looks_once_who_holds_the_lock_and_goes_on_if_it_cannot(
+    is_unread: bool, writers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder, writer, clock = writers(), writers(), ByHand()
+    held = holder.acquire()
+    waits = LockWaits(clock)
+    wait = waits.begin(NAME)
+    clock.time += REPORT_SECONDS
+    writer.session.lose_reply = ["read"] * is_unread
+    waiting = attempt(writer, wait=wait)
+    acquired: list[Any] = []
+    writer.runtime.spawn("waiter", lambda: acquired.append(waiting.run()))
+    assert eventually(lambda: writer.session.calls.count("watch") == 1)
+    held.release()
+    assert eventually(lambda: len(acquired) == 1)
+    reports = [message for message in caplog.messages if "Waiting for the lock" in message]
+    assert writer.session.calls.count("read") == 1
+    assert len(reports) == 1 - is_unread
+    if reports:
+        assert reports[0].startswith("Waiting for the lock of db.t for 5 s: held by lock db.t/")
+        assert " of ann on h1 (iceberg-hms/" in reports[0]

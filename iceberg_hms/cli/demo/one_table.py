@@ -10,6 +10,7 @@ import orjson
 
 from iceberg_hms.cli import output, render
 from iceberg_hms.cli.demo.stage import Stage
+from iceberg_hms.clock import instant
 from iceberg_hms.errors import EngineError
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -72,7 +73,7 @@ def _time_travel(stage: Stage, first: int, second: int) -> None:
         f"SELECT level, event_time, message FROM logging.events VERSION AS OF {first} ORDER BY event_time"  # noqa: S608
     )
     made_ms = history_rows(stage.catalog.load(_EVENTS).metadata)[0]["made_current_at_ms"]
-    moment = output.instant(made_ms)
+    moment = instant(made_ms)
     by_time = stage.query(f"SELECT count(*) AS rows_then FROM logging.events TIMESTAMP AS OF '{moment}'")  # noqa: S608
     stage.check("the table had 3 rows then, and has 4 now", (len(then), by_time[0][0], _count(stage)) == (3, 3, 4))
     stage.tell("Roll back to the first snapshot, then go forward to the second:")
@@ -158,7 +159,7 @@ def _metadata(stage: Stage, metadata: TableMetadata, location: str) -> None:
         "format version": known["format_version"],
         "uuid": known["uuid"],
         "location": known["location"],
-        "last updated": output.instant(known["last_updated_ms"]),
+        "last updated": instant(known["last_updated_ms"]),
         "last sequence number": known["last_sequence_number"],
         "snapshots": known["snapshots"],
         "current snapshot": str(known["current_snapshot_id"]),

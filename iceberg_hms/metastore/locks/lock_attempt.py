@@ -10,6 +10,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import heartbeat_seconds
 from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
+from iceberg_hms.lock_waits import LockWait
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.locks.dead_lock_reaper import LockWatch
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
@@ -34,8 +35,8 @@ class HmsLockAttempt:
     """Requests the lock under one agentInfo, and waits for it.
 
     deadline: by `Runtime.now()`. lease_seconds: a waiting entry that is not renewed for so long may be removed.
-    watch: what this waiter knows of the other entries. poll_rate: shared by the waiters of a process. closed: set when
-    all waiters must give up.
+    watch: what this waiter knows of the other entries. wait: hears who holds the lock. poll_rate: shared by the
+    waiters of a process. closed: set when all waiters must give up.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class HmsLockAttempt:
         deadline: float,
         lease_seconds: float,
         watch: LockWatch,
+        wait: LockWait,
         poll_rate: PollRate,
         closed: ThreadEvent,
     ) -> None:
@@ -65,6 +67,7 @@ class HmsLockAttempt:
         self._lease_seconds = lease_seconds
         self._heartbeat_seconds = heartbeat_seconds(lease_seconds)
         self._watch = watch
+        self._waiting = wait
         self._poll_rate = poll_rate
         self._closed = closed
         self._entry: LockEntry | None = None
@@ -255,9 +258,12 @@ class HmsLockAttempt:
         except MetastoreError as error:
             logger.debug("The locks of %s could not be listed: %s", self._name, error.message)
             self._position.forget()
+            self._waiting.saw(None)
             return
         ahead = [other for other in found if other.lock_id < entry.lock_id]
         self._position.update(len(ahead))
+        holder = next((other for other in ahead if other.acquired), None)
+        self._waiting.saw(None if holder is None else holder.record(self._name))
         if not self._has_polled:
             self._watch.observe(ahead, sent)
             self._has_polled = True

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.lock_record import LockRecord
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import (
@@ -30,7 +31,8 @@ from iceberg_hms.metastore.locks.lease import ServerLeases
 @dataclass(frozen=True, slots=True)
 class LockEntry:
     """One entry. lock_id is the metastore's. heartbeat_ms: when it was last renewed, by the clock of the metastore's
-    database. reads: a query of Hive's requested it. Only `of` fills in these two."""
+    database. reads: a query of Hive's requested it. since_ms: when it got the lock, by the same clock. Only `of` fills
+    in these three."""
 
     lock_id: int
     acquired: bool
@@ -39,11 +41,27 @@ class LockEntry:
     host: str = ""
     heartbeat_ms: int | None = None
     reads: bool = False
+    since_ms: int | None = None
 
     @property
     def is_foreign_writer(self) -> bool:
         """Whether a foreign writer requested it: no process of ours, and no query."""
         return not self.reads and parse(self.agent_info) is None
+
+    def record(self, name: TableName) -> LockRecord:
+        """The same for operators. name: the table's."""
+        return LockRecord(
+            lock_id=str(self.lock_id),
+            keeper="hms",
+            table=str(name),
+            state="ACQUIRED" if self.acquired else "WAITING",
+            kind="SHARED_READ" if self.reads else "EXCLUSIVE",
+            user=self.user,
+            host=self.host,
+            agent_info=self.agent_info,
+            since_ms=self.since_ms,
+            heartbeat_ms=self.heartbeat_ms,
+        )
 
     def __str__(self) -> str:
         return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
@@ -114,6 +132,7 @@ class LockEntries:
                 element.hostname or "",
                 element.lastheartbeat or None,
                 element.type == LockType.SHARED_READ,
+                element.acquiredat or None,
             )
             for element in answer.locks
         ]

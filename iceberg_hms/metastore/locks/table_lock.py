@@ -21,6 +21,7 @@ from typing import Final
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreError, MetastoreUnavailable
+from iceberg_hms.lock_waits import LockWait, LockWaits
 from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.storable import require_lockable
@@ -46,7 +47,7 @@ class HmsTableLock:
 
     new_agent_info: the agentInfo of a new entry, from its request, its protection and the lease that it announces.
     cleanup_poll_seconds: how often to search for entries whose reply was lost.
-    poll_rate: counts the waiters of the process.
+    poll_rate: counts the waiters of the process. waits: hears who holds the locks that they wait for.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class HmsTableLock:
         new_agent_info: Callable[[str, SwapProtection, int | None], str] = agent_info,
         cleanup_poll_seconds: float = POLL_INTERVAL_SECONDS,
         poll_rate: PollRate | None = None,
+        waits: LockWaits | None = None,
     ) -> None:
         self._pool = pool
         self._runtime = runtime
@@ -68,6 +70,7 @@ class HmsTableLock:
         self._reaper = DeadLockReaper(self._entries, runtime, settings.lock_stale_check_interval_ms / 1000)
         self._new_agent_info = new_agent_info
         self._poll_rate = poll_rate or PollRate(runtime, settings.lock_max_checks_per_second)
+        self._waits = waits or LockWaits(runtime)
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
         self._in_use = 0
@@ -79,12 +82,13 @@ class HmsTableLock:
         require_lockable(name, lambda: self._pool.run(has_wide_columns, idempotent=True))
         held = None
         self._count(1)
+        wait = self._waits.begin(name)
         deadline = self._runtime.now() + wait_seconds
         may_be_short = use == LockUse.CAS
         try:
             while held is None:
                 try:
-                    held = self._acquire(name, deadline, request, use=use, may_be_short=may_be_short)
+                    held = self._acquire(name, deadline, request, wait, use=use, may_be_short=may_be_short)
                 except LockLost as error:
                     # The metastore may be too slow for a short lease.
                     may_be_short = False
@@ -93,10 +97,12 @@ class HmsTableLock:
             if self._closed.is_set():
                 raise
             waited = f"Timed out after {round(wait_seconds, 1):g} s waiting for the lock on {name}"
-            raise LockNotAcquired(f"{waited}{self._holder(name)}") from error
+            held_by = self._waits.held_by(name)
+            raise LockNotAcquired(f"{waited} ({held_by})" if held_by else waited) from error
         finally:
             if held is None:
                 self._count(-1)
+        wait.ended()
         return held
 
     def foreign_writer_waits(self, name: TableName) -> bool:
@@ -118,7 +124,7 @@ class HmsTableLock:
         self._cleanup.close()
 
     def _acquire(
-        self, name: TableName, deadline: float, request: str, *, use: LockUse, may_be_short: bool
+        self, name: TableName, deadline: float, request: str, wait: LockWait, *, use: LockUse, may_be_short: bool
     ) -> HmsHeldLock:
         """Raises as `HmsLockAttempt.run`. may_be_short: the lease may be short."""
         if self._closed.is_set():
@@ -140,6 +146,7 @@ class HmsTableLock:
             deadline=deadline,
             lease_seconds=announced or self._leases.shortest,
             watch=self._reaper.watch(name, self._leases.longest, may_overwrite=may_overwrite),
+            wait=wait,
             poll_rate=self._poll_rate,
             closed=self._closed,
         )
@@ -196,14 +203,6 @@ class HmsTableLock:
     def _count(self, change: int) -> None:
         with self._mutex:
             self._in_use += change
-
-    def _holder(self, name: TableName) -> str:
-        """Who holds a table's lock, for a message; "" if it is not known."""
-        try:
-            holders = [entry for entry in self._entries.of(name) if entry.acquired]
-        except MetastoreError:
-            return ""
-        return f" (held by {holders[0]})" if holders else ""
 
     def _short_lease(self) -> int | None:
         """The seconds to announce; None where the server's own lease is no longer, or the setting turns it off."""

@@ -11,6 +11,7 @@ from thrift.Thrift import TApplicationException
 
 from iceberg_hms.coordinator.ports import LockUse, TableName
 from iceberg_hms.errors import InvalidInput, LockNotAcquired, LockUnavailable
+from iceberg_hms.lock_waits import LockWaits
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockType
@@ -20,7 +21,7 @@ from iceberg_hms.metastore.locks.table_lock import CLOSE_SECONDS, HmsTableLock
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of
-from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, taken_by_another
+from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, lists_no_locks, taken_by_another
 from tests.metastore.runtimes import Counted
 from tests.polling import eventually
 
@@ -138,10 +139,63 @@ def test_a_waiter_that_times_out_learns_who_holds_the_lock(
     taken_by_another(entries)
     with pytest.raises(
         LockNotAcquired,
-        match=r"^Timed out after 0 s waiting for the lock on db.t \(held by lock 1 of ada on .* \(another writer\)\)",
+        match=r"^Timed out after 0 s waiting for the lock on db.t \(held by lock 1 of ada on \S+ \(another writer\), "
+        r"last heartbeat 2023-11-14 22:13:20.000 UTC\) "
+        r"\(try again; `iceberg-hms locks list` shows",
     ):
         lock.acquire(NAME, wait_seconds=0.02, request="r")
     assert len(hms.locks) == 1
+
+
+def test_a_long_wait_is_logged_once_and_asks_no_more_of_the_metastore(
+    pool: ClientPool, hms: FakeHms, entries: LockEntries, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = TimedWith(hms)
+    waits = LockWaits(runtime)
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_check_max_wait_ms=500), waits=waits)
+    other = taken_by_another(entries)
+    seen: list[str] = []
+
+    def release_after_a_while() -> None:
+        seen.append(waits.held_by(NAME))
+        if runtime.now() > 20:
+            entries.remove(other)
+
+    runtime.awake = release_after_a_while
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
+    reports = [message for message in caplog.messages if "Waiting for the lock" in message]
+    assert len(reports) == 1
+    assert reports[0].startswith("Waiting for the lock of db.t for 5 s: held by lock 1 of ada on ")
+    assert "`iceberg-hms locks break 1 --yes`" in reports[0]
+    assert seen[-1].startswith("held by lock 1 of ada")
+    assert waits.held_by(NAME) == ""
+    calls = hms.calls.count("show_locks")
+    hms.calls.clear()
+    runtime.sleeps.clear()
+    other = taken_by_another(entries)
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_check_max_wait_ms=500), waits=Unasked(runtime))
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
+    assert hms.calls.count("show_locks") == calls
+
+
+def test_a_wait_at_a_metastore_that_shows_no_locks_is_logged_and_ends_as_ever(
+    pool: ClientPool, hms: FakeHms, entries: LockEntries, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = TimedWith(hms)
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_check_max_wait_ms=500, lock_stale_check_interval_ms=0))
+    other = taken_by_another(entries)
+    lists_no_locks(hms)
+    runtime.awake = lambda: entries.remove(other) if runtime.now() > 20 else None
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
+    reports = [message for message in caplog.messages if "Waiting for the lock" in message]
+    assert reports == ["Waiting for the lock of db.t for 5 s, and it is not shown who holds it"]
+
+
+class Unasked(LockWaits):
+    """Notes nothing."""
+
+    def saw(self, name: TableName, holder: Any) -> None:
+        return
 
 
 def test_closing_ends_waits_and_leaves_no_entry(
