@@ -58,6 +58,7 @@ FOR_TESTS = "iceberg_hms/testing/"
 #: Users of the Python API call the public methods of these.
 FOR_USERS = (
     "iceberg_hms/catalog/operations/",
+    "iceberg_hms/catalog/snapshot_changes.py",
     "iceberg_hms/catalog/transaction.py",
     "iceberg_hms/expressions/",
     "iceberg_hms/pyiceberg/catalog.py",

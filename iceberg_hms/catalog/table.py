@@ -8,6 +8,7 @@ from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.maintenance import MaintenanceOperations, ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
+from iceberg_hms.catalog.snapshot_changes import SnapshotChanges, changes_between
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
 from iceberg_hms.catalog.transaction import Transaction
@@ -103,6 +104,14 @@ class Table(
         snapshot or ref. of: a snapshot's id, or a branch or tag."""
         ref = self.metadata.ref(of) if isinstance(of, str) else Ref(of)
         return [] if ref is None else list(self.metadata.ancestors(ref.snapshot_id))
+
+    def changes(self, from_snapshot: int | str | None = None, to_snapshot: int | str = MAIN_BRANCH) -> SnapshotChanges:
+        """The files that the snapshots after one, up to and with another one, added and removed.
+
+        from_snapshot, to_snapshot: a snapshot's id, or a branch or tag. from_snapshot may have expired, as long as no
+        snapshot after it has; None: since the beginning. Raises InvalidInput if the table has no such snapshot, and if
+        the first is no ancestor of the second, or the way between them has expired."""
+        return changes_between(self.metadata, from_snapshot, to_snapshot, self._access.services.ports.manifests())
 
     def _submit(
         self,

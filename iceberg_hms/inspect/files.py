@@ -10,12 +10,13 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.partition_text import partition_values, source_type
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import Type
 from iceberg_hms.inspect.metadata import column_name
-from iceberg_hms.inspect.partitions import partition_ranges, partition_values, raw_bytes, source_type
+from iceberg_hms.inspect.partitions import partition_ranges, raw_bytes
 
 _MANIFEST_CONTENTS: dict[int, str] = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
 _FILE_CONTENTS: dict[int, str] = {
