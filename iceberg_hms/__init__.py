@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iceberg_hms.assembly import connect as connect
     from iceberg_hms.catalog.catalog import Catalog as Catalog
+    from iceberg_hms.catalog.snapshot_changes import FileChange as FileChange
     from iceberg_hms.catalog.table import Table as Table
+    from iceberg_hms.catalog.watching.head_moves import ChangeKind as ChangeKind
+    from iceberg_hms.catalog.watching.new_snapshots import TableChange as TableChange
     from iceberg_hms.changes.operations.files.append import Append as Append
     from iceberg_hms.config import Settings as Settings
     from iceberg_hms.coordinator.outcome.outcome import CommitReport as CommitReport
@@ -125,11 +128,14 @@ _ERRORS = (
 PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
     "Append": "iceberg_hms.changes.operations.files.append",
     "Catalog": "iceberg_hms.catalog.catalog",
+    "ChangeKind": "iceberg_hms.catalog.watching.head_moves",
     "CommitReport": "iceberg_hms.coordinator.outcome.outcome",
     "DataFile": "iceberg_hms.format.manifests.manifest",
+    "FileChange": "iceberg_hms.catalog.snapshot_changes",
     "Settings": "iceberg_hms.config",
     "Snapshot": "iceberg_hms.format.metadata.snapshot",
     "Table": "iceberg_hms.catalog.table",
+    "TableChange": "iceberg_hms.catalog.watching.new_snapshots",
     "TableMetadata": "iceberg_hms.format.metadata.table_metadata",
     "TableName": "iceberg_hms.coordinator.ports",
     "col": "iceberg_hms.expressions.expression",

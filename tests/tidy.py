@@ -60,6 +60,7 @@ FOR_USERS = (
     "iceberg_hms/catalog/operations/",
     "iceberg_hms/catalog/snapshot_changes.py",
     "iceberg_hms/catalog/transaction.py",
+    "iceberg_hms/catalog/watching/",
     "iceberg_hms/expressions/",
     "iceberg_hms/pyiceberg/catalog.py",
 )

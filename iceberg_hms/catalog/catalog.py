@@ -33,6 +33,7 @@ from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.views import Views
+from iceberg_hms.catalog.watching.new_snapshots import POLL_SECONDS, NewSnapshots
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.clients.blind_append import blind_policy
 from iceberg_hms.changes.clients.request import Client, from_request
@@ -423,6 +424,31 @@ class Catalog:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.EventListener` lists
         them), on the thread that published it; it should return at once."""
         self.services.subscribe(listener)
+
+    def new_snapshots(
+        self,
+        watch: Collection[str | Identifier],
+        *,
+        token: str | None = None,
+        poll_seconds: float = POLL_SECONDS,
+        from_beginning: bool = False,
+        outage_seconds: float | None = None,
+    ) -> NewSnapshots:
+        """What any client does to main of many tables: `for change in catalog.new_snapshots([...])`.
+
+        watch: namespaces, with all tables that they ever have, and tables: `["nyc", "logging.events"]`.
+        token: of a change or watcher before, to go on after it; what it does not have begins now.
+        poll_seconds: the wait between two polls. from_beginning: what begins, begins with the tables' oldest snapshots.
+        outage_seconds: how long to wait for a metastore that does not answer; None: for ever.
+        Raises InvalidInput (also for a token that is damaged or of something else), NoSuchNamespace, NoSuchTable."""
+        return NewSnapshots(
+            self.services,
+            watch,
+            token=token,
+            poll_seconds=poll_seconds,
+            from_beginning=from_beginning,
+            outage_seconds=outage_seconds,
+        )
 
     def commit_change(
         self,

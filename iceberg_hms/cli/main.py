@@ -15,7 +15,20 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_hms.cli import common, demo, doctor, history, inspect, local, locks, serve, spark_conf, tables, token
+from iceberg_hms.cli import (
+    common,
+    demo,
+    doctor,
+    history,
+    inspect,
+    local,
+    locks,
+    serve,
+    spark_conf,
+    tables,
+    token,
+    watch,
+)
 from iceberg_hms.cli.common import Environment, ExitCode
 from iceberg_hms.errors import IcebergHmsError
 
@@ -98,6 +111,7 @@ app.command("token")(guarded(token.token))
 app.command("tables")(guarded(tables.tables))
 app.command("inspect")(guarded(inspect.inspect))
 app.command("history")(guarded(history.history))
+app.command("watch")(guarded(watch.watch))
 app.add_typer(_group(locks.COMMANDS, "Who holds which lock, and which lock a table takes."), name="locks")
 app.command("spark-conf")(guarded(spark_conf.spark_conf))
 app.command("doctor")(guarded(doctor.doctor))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -218,6 +218,18 @@ class MemoryTablePointer:
         """The first `limit` of these names after `after`, and whether there are more. Raises NoSuchNamespace."""
         names = [name for name in self.list_tables(namespace) if after is None or name > after]
         return names[:limit], len(names) > limit
+
+    def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
+        """The rows of the Iceberg tables of a namespace, or of those among them with these names. Raises the next of
+        `load_errors`."""
+        with self._mutex:
+            self.calls.append(("rows", TableName(namespace, "")))
+            if self.load_errors:
+                raise self.load_errors.popleft()
+            found = self.metastore.rows_in(namespace)
+        for name, row in found.items():
+            if _is_table(row) and (names is None or name.name in names):
+                yield pointer_of(name, row)
 
     def add_hive_table(self, name: TableName, location: str | None = None) -> None:
         """Add a row of a table that is not Iceberg's."""

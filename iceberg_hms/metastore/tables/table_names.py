@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -98,16 +98,25 @@ class TableNames:
         time."""
         return self._rows(namespace, self.all_in(namespace), self._clock.monotonic() + seconds)
 
-    def iceberg_rows(self, namespace: str, *, seconds: float) -> Iterator[Any]:
-        """The rows of a database's Iceberg tables; none for a database that is not there. Raises MetastoreUnavailable
-        after this time."""
-        deadline = self._clock.monotonic() + seconds
+    def iceberg_rows(
+        self, namespace: str, names: Collection[str] | None = None, *, seconds: float | None = None
+    ) -> Iterator[Any]:
+        """The rows of a database's Iceberg tables, or of those among them with these names, which are lower case; none
+        for a database that is not there. Raises MetastoreUnavailable after this time; None: however long it takes."""
+        deadline = None if seconds is None else self._clock.monotonic() + seconds
+        wanted = None if names is None else set(names)
         try:
-            names = self.filtered_iceberg(namespace)
-            names = self.all_in(namespace) if names is None else names
+            found = self.filtered_iceberg(namespace) if wanted is None else sorted(wanted)
+            found = self.all_in(namespace) if found is None else found
+            for row in self._rows(namespace, found, deadline):
+                # The metastore's database may take another spelling for a row's.
+                if is_iceberg(row.parameters or {}) and (wanted is None or row.tableName.lower() in wanted):
+                    yield row
         except NoSuchNamespace:
             return
-        yield from (row for row in self._rows(namespace, names, deadline) if is_iceberg(row.parameters or {}))
+        except ServerFault as fault:
+            if fault.fault not in NO_DATABASE:
+                raise
 
     def all_in(self, namespace: str) -> list[str]:
         """Names of all tables and views of a database; none for a database that is not there."""

@@ -6,7 +6,7 @@ import copy
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -152,6 +152,13 @@ class HmsTablePointer:
         if not names:
             self._rows.check_namespace(namespace)
         return names, more
+
+    def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
+        """The rows of a database's Iceberg tables, or of those among them with these names, a hundred in one call; none
+        for a database that is not there."""
+        for row in self._names.iceberg_rows(namespace, names):
+            if row.parameters.get(METADATA_LOCATION):
+                yield pointer_of(TableName(namespace, row.tableName), row)
 
     def _with_columns(self, table: Any, cols: list[Any], metadata: TableMetadata) -> Any:
         engine = hive_engine_enabled(metadata)

@@ -289,6 +289,24 @@ def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
         page("no_such_namespace", None, 3)
 
 
+def the_rows_of_many_tables_are_read_at_once(pointer: TablePointer, place: Place) -> None:
+    rows_in = getattr(pointer, "rows_in", None)
+    if rows_in is None:
+        return
+
+    def read(*arguments: Any) -> dict[str, str]:
+        return {row.name.name: row.metadata_location for row in rows_in(place.namespace, *arguments)}
+
+    place.add_hive_table(place.name("hive"), f"{place.location}/hive")
+    for number, name in enumerate(("a", "b", "c")):
+        metadata = table_metadata(f"{place.location}/{name}")
+        expect_equal(pointer.create(place.name(name), place.file(number), metadata, "ada"), Swapped(), "create")
+    expect_equal(read(), {"a": place.file(0), "b": place.file(1), "c": place.file(2)}, "the rows of a namespace")
+    expect_equal(read(["c", "missing", "hive"]), {"c": place.file(2)}, "the rows of some tables")
+    expect_equal(read([]), {}, "the rows of no table")
+    expect_equal([*rows_in("no_such_namespace"), *rows_in("no_such_namespace", ["a"])], [], "a missing namespace")
+
+
 def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     expect({place.namespace, place.other_namespace} <= set(pointer.databases()), "databases")
     place.add_hive_table(place.name("hive"), f"{place.location}/hive")

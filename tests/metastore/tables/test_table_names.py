@@ -222,3 +222,32 @@ def test_kept_lists_are_bounded_in_number_and_names(
     hms.calls.clear()
     read(pages, 5)
     assert hms.calls.count("get_table_names_by_filter") == 5
+
+
+@pytest.mark.parametrize("filters", [True, False], ids=["filtered", "by rows"])
+def test_rows_of_many_tables_come_a_hundred_in_one_call(filters: bool, hms: FakeHms, names: TableNames) -> None:
+    hms.filter_works = filters
+    for number in range(250):
+        add(hms, f"t{number}")
+    hms.rows[TableName("db", "hive")] = hive_row(TableName("db", "hive"))
+    wanted = {f"t{number}" for number in range(250)}
+    assert {row.tableName for row in names.iceberg_rows("db")} == wanted
+    assert len([each for each in hms.rows_sent if each]) == 3
+    hms.rows_sent.clear()
+    assert {row.tableName for row in names.iceberg_rows("db", ["t7", "hive", "missing", "t7"])} == {"t7"}
+    assert hms.rows_sent == [2]
+
+
+def test_a_row_that_the_database_takes_for_another_name_is_left_out(hms: FakeHms, names: TableNames) -> None:
+    row = add(hms, "t\u00e4g")
+    row.tableName = "tag"
+    assert list(names.iceberg_rows("db", ["t\u00e4g"])) == []
+
+
+def test_a_database_that_is_not_there_has_no_rows(hms: FakeHms, names: TableNames) -> None:
+    assert list(names.iceberg_rows("missing")) == []
+    hms.misbehave["get_table_objects_by_name_req"].append(UnknownDBException("Could not find database missing"))
+    assert list(names.iceberg_rows("missing", ["t"])) == []
+    hms.misbehave["get_table_objects_by_name_req"].append(MetaException("the database is down"))
+    with pytest.raises(MetastoreError):
+        list(names.iceberg_rows("db", ["t"]))

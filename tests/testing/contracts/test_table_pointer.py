@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -149,6 +150,15 @@ def test_folders_that_are_not_listed_are_found() -> None:
             check(name, Hides())
 
 
+def test_rows_of_others_among_those_of_many_tables_are_found() -> None:
+    class ReadsAll(MemoryTablePointer):
+        def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
+            return super().rows_in(namespace)
+
+    with pytest.raises(AssertionError, match="the rows of some tables"):
+        check("the_rows_of_many_tables_are_read_at_once", ReadsAll())
+
+
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_pointer.CHECKS]
-    assert len(set(names)) == len(names) == 23
+    assert len(set(names)) == len(names) == 24

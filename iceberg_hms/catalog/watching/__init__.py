@@ -1,0 +1,1 @@
+"""What changes in many tables over time, for callers who follow them."""
