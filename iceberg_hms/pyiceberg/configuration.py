@@ -18,8 +18,8 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.pyiceberg.upstream import configured_properties
 from iceberg_hms.setting import described
 
-#: PyIceberg knows no catalog for such a uri: where `py-catalog-impl` is missing, which it reads from its keywords alone,
-#: it refuses this one, and loads its own HiveCatalog for a plain `thrift://`.
+#: PyIceberg reads `py-catalog-impl` from its keywords alone. Where it is missing, a uri of this scheme is an error, and
+#: a plain `thrift://` loads PyIceberg's own HiveCatalog.
 SCHEME: Final = "iceberg-hms+thrift://"
 PREFIX: Final = "iceberg-hms."
 CONFIG_FILE: Final = "iceberg-hms.config-file"
@@ -70,7 +70,7 @@ def settings_of(properties: Mapping[str, str]) -> Settings:
     known = {setting.key for setting in described(Settings)}
     found |= {key: value for key, value in properties.items() if key.startswith(_STORES) and key in known}
     # PyIceberg's documentation writes `60.0`.
-    found |= {key: found[key].removesuffix(".0") for key in _SECONDS if found.get(key)}
+    found |= {key: properties[key].removesuffix(".0") for key in _SECONDS if key in properties}
     if properties.get("s3.force-virtual-addressing", "").lower() == "true":
         found["s3.path-style-access"] = "false"
     found |= {key.removeprefix(PREFIX): value for key, value in properties.items() if _is_ours(key)}

@@ -46,16 +46,16 @@ def test_the_file_counts_less_than_the_environment_and_that_less_than_the_caller
     write(
         home,
         "catalog:\n"
-        "  lake:\n    uri: thrift://file:1\n    warehouse: file:/w\n    iceberg-hms.lock: none\n    s3.region: from-file\n"
+        "  lake:\n    uri: thrift://file:1\n    warehouse: file:/w\n    iceberg-hms.lock: none\n    s3.region: file\n"
         "  other:\n    s3.endpoint: http://other:1\n",
     )
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", "thrift://environment:1")
-    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__S3__REGION", "from-environment")
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__S3__REGION", "environment")
     assert merged("Lake", {"uri": "thrift://caller:1", "warehouse": None}) == {
         "uri": "thrift://caller:1",
         "warehouse": "file:/w",
         "iceberg-hms.lock": "none",
-        "s3.region": "from-environment",
+        "s3.region": "environment",
     }
     assert merged("unknown", {"a": "b"}) == {"a": "b"}
 
