@@ -142,7 +142,7 @@ def test_settings_load_and_json_parses(page: str, tmp_path: Path, monkeypatch: p
 
 
 def test_only_these_blocks_run_nowhere() -> None:
-    """Whoever adds one finds a way to run it first."""
+    """Find a way to run a block before you add it here."""
     found = {f"{page}: {need}" for page in PAGES for block in read_blocks(page) for need in block.needs(ELSEWHERE)}
     assert found == {
         "docs/authentication.md: a service of the reader's",

@@ -57,6 +57,8 @@ _LEFT_FOR_LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" +
 FOR_TESTS = "iceberg_hms/testing/"
 #: Users of the Python API call the public methods of these.
 FOR_USERS = (
+    "iceberg_hms/catalog/catalog.py",
+    "iceberg_hms/catalog/namespaces.py",
     "iceberg_hms/catalog/operations/",
     "iceberg_hms/catalog/snapshot_changes.py",
     "iceberg_hms/catalog/transaction.py",

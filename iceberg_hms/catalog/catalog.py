@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -24,9 +23,8 @@ from iceberg_hms.catalog.locations import (
     client_folders,
     client_locations,
     new_folder,
-    refuse_shared_namespace,
 )
-from iceberg_hms.catalog.namespace_properties import NamespaceUpdate, check_size
+from iceberg_hms.catalog.namespaces import NamespaceOperations
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import STAGE_PROOF
@@ -49,13 +47,13 @@ from iceberg_hms.errors import AlreadyExists, LockUnavailable, NoSuchNamespace, 
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
-from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
+from iceberg_hms.identifiers import Identifier, namespace_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockMode
 from iceberg_hms.memory_budget import MemoryBudget
 
 
-class Catalog:
+class Catalog(NamespaceOperations):
     """Made by `iceberg_hms.connect`. Safe for threads. Close it, or use it as a context manager.
 
     A forked child may go on with the catalog and its tables, and closes the catalog itself: it gets connections,
@@ -144,55 +142,6 @@ class Catalog:
     def views(self) -> Views:
         """The Iceberg views."""
         return Views(self._access, self._locations)
-
-    def list_namespaces(self) -> list[str]:
-        """Names of all databases, Hive's own among them."""
-        return self.services.namespaces.list()
-
-    def namespace_exists(self, namespace: str) -> bool:
-        try:
-            return self.services.namespaces.exists(namespace_name(namespace))
-        except NoSuchNamespace:
-            return False
-
-    def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
-        """Create a database. Its default `location` is `<warehouse>/<namespace>.db`, as in Hive.
-        Raises AlreadyExists, InvalidInput (also for properties beyond `NAMESPACE_SIZE_MAX`)."""
-        name = new_name(namespace, "namespace")
-        wanted = dict(properties or {})
-        if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
-            wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
-        check_size({}, wanted)
-        self._check_namespace_location(name, wanted)
-        self.services.namespaces.create(name, wanted)
-
-    def create_namespace_if_not_exists(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
-        """`create_namespace`, which changes nothing if there is one of this name. Raises InvalidInput."""
-        with suppress(AlreadyExists):
-            self.create_namespace(namespace, properties)
-
-    def load_namespace_properties(self, namespace: str) -> dict[str, str]:
-        """A database's properties. Raises NoSuchNamespace."""
-        return self.services.namespaces.load(namespace_name(namespace))
-
-    def update_namespace_properties(
-        self, namespace: str, removals: Collection[str] | None = None, updates: Mapping[str, str] | None = None
-    ) -> NamespaceUpdate:
-        """Set and remove properties. Raises NoSuchNamespace, InvalidInput (a key in both; as `create_namespace`)."""
-        name, updates = namespace_name(namespace), updates or {}
-        present = self.services.namespaces.load(name)
-        change = NamespaceUpdate.of(present, removals or (), updates)
-        if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
-            self._check_namespace_location(name, updates)
-        if updates or change.removed:
-            self.services.namespaces.update(name, updates, change.removed)
-            if self._namespace_folders is not None and NAMESPACE_LOCATION in (*updates, *change.removed):
-                self._namespace_folders.forget()
-        return change
-
-    def drop_namespace(self, namespace: str) -> None:
-        """Drop an empty database. Raises NoSuchNamespace, NamespaceNotEmpty."""
-        self.services.namespaces.drop(namespace_name(namespace))
 
     def list_tables(self, namespace: str) -> list[TableName]:
         """The Iceberg tables of a database, sorted by name. Raises NoSuchNamespace."""
@@ -606,13 +555,6 @@ class Catalog:
         every location."""
         locations = client_locations(self._locations, name, client)
         return None if locations is None else locations.guard(namespace.get(NAMESPACE_LOCATION))
-
-    def _check_namespace_location(self, name: str, properties: Mapping[str, str]) -> None:
-        location = properties.get(NAMESPACE_LOCATION)
-        if self._locations is not None and location is not None:
-            self._locations.check_namespace(name, location)
-            # The folder of `default` holds the warehouse: there its tables' folders are as good as a namespace's.
-            refuse_shared_namespace(self.services, name, location)
 
     def _with_lock_property(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""

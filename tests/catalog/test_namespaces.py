@@ -2,7 +2,7 @@
 
 import pytest
 
-from iceberg_hms.catalog.namespace_properties import NAMESPACE_SIZE_MAX
+from iceberg_hms.catalog.namespaces import NAMESPACE_SIZE_MAX
 from iceberg_hms.errors import InvalidInput, NoSuchNamespace
 from iceberg_hms.testing.memory_catalog import memory_catalog
 
@@ -14,7 +14,7 @@ def catalog():
         yield made
 
 
-def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
+def test_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
     catalog.update_namespace_properties("logging", updates={"a": "1", "b": "2"})
     change = catalog.update_namespace_properties("logging", updates={"a": "3"}, removals=["b", "never"])
     assert (change.updated, change.removed, change.missing) == (("a",), ("b",), ("never",))
