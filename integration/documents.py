@@ -8,7 +8,7 @@ The rules, which leave no block out unseen:
 - A block with a word of ENGINES needs more than the metastore, and runs with `make test-all`. One with a word of
   ELSEWHERE cannot run on any machine of ours. Comments do not count.
 - `make` is asked whether it has the targets, and does not make them: continuous integration does.
-- The addresses of STAND_INS are replaced, since another run may use the same machine.
+- The ports of STAND_INS are replaced, since another run may use the same machine.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,11 +50,14 @@ ELSEWHERE: Final = {
     "a container engine and a cluster": r"^(docker|kubectl)\b",
     "a service of the reader's": r"\bexample\.com\b",  # RFC 2606: nobody's
 }
-#: Where servers listen by default: the REST server, MinIO, Spark's Thrift server.
-STAND_INS: Final = ("127.0.0.1:8181", "127.0.0.1:9000", "127.0.0.1:10000")
+#: Where servers listen by default.
+REST, MINIO, THRIFT_SERVER = "8181", "9000", "10000"
+STAND_INS: Final = (REST, MINIO, THRIFT_SERVER)
 
+_PORT: Final = re.compile(rf"(?<=[:=])({'|'.join(STAND_INS)})\b")
 _SERVER: Final = re.compile(r"^iceberg-hms (local|serve)\b", re.MULTILINE)
 _LISTENS: Final = '"event":"listening"'
+_THRIFT_SERVER: Final = "HiveThriftServer2"
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
 #: For one block, with a JVM or an installation in it, on a busy machine.
 BLOCK_SECONDS: Final = 240
@@ -109,46 +112,39 @@ def read_blocks(page: str, heading: str = "") -> list[Block]:
 class NewUser:
     """Somebody who runs a document in a folder that is like a fresh checkout.
 
-    log: a folder for what the blocks print. environ: of the shell; its blocks change it. ports: what stands for the
-    addresses of STAND_INS.
+    log: a folder for what the blocks print. environ: of the shell; its blocks change it. ports: what stands for those
+    of STAND_INS.
     """
 
     folder: Path
     log: Path
     environ: dict[str, str]
-    addresses: Mapping[str, str]
+    ports: Mapping[str, str]
     _stack: ExitStack
     _interpreter: Interpreter | None = field(default=None, init=False)
 
     def run(self, block: Block) -> None:
         """Run a block. Raises AssertionError with its place and what it printed."""
-        code = block.code
-        for written, own in self.addresses.items():
-            code = code.replace(written, own)
+        code = _PORT.sub(lambda written: self.ports[written[0]], block.code)
         log = self.log / f"{block.place.replace('/', '-')}.log"
         if block.language in ("python", "sql"):
             if self._interpreter is None:
                 self._interpreter = self._stack.enter_context(_interpreter(self.folder, self.environ, self.log))
             self._interpreter.run(_by_spark(code) if block.language == "sql" else code, block.place)
         elif _SERVER.search(code):
-            self._stack.enter_context(_server(code, self.folder, self.environ, log, block.place))
+            process = self._stack.enter_context(_bash(code, self.folder, self.environ, log))
+            _await_listening(process, block.place, log, lambda: _LISTENS in log.read_text(errors="replace"))
+        elif _THRIFT_SERVER in code:
+            process = self._stack.enter_context(_bash(code, self.folder, self.environ, log))
+            _await_listening(process, block.place, log, lambda: _accepts(self.ports[THRIFT_SERVER]))
         else:
             self._run_commands(code, log, block.place)
 
     def _run_commands(self, code: str, log: Path, place: str) -> None:
         after = self.log / "environment"
-        with log.open("wb") as output:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", f"{code}\nenv -0 > {shlex.quote(str(after))}"],
-                cwd=self.folder,
-                env=self.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                timeout=BLOCK_SECONDS,
-                check=False,
-            )
-        assert done.returncode == 0, _failed(place, log)
+        code = f"{code}\nenv -0 > {shlex.quote(str(after))}"
+        with _bash(code, self.folder, self.environ, log) as process:
+            assert process.wait(BLOCK_SECONDS) == 0, _failed(place, log)
         pairs = (pair.partition("=") for pair in after.read_text(encoding="utf-8").split("\0") if pair)
         self.environ = {name: value for name, _, value in pairs}
 
@@ -176,9 +172,9 @@ class Interpreter:
 
 
 @contextmanager
-def new_user(folder: Path, ports: Mapping[str, str], **environ: str) -> Iterator[NewUser]:
-    """A new user, until the block ends; then the servers that they started end. folder: an empty one. ports: for
-    addresses of STAND_INS that are known. environ: more variables."""
+def new_user(folder: Path, known_ports: Mapping[str, str], **environ: str) -> Iterator[NewUser]:
+    """A new user, until the block ends; then the servers that they started end. folder: may have other files.
+    known_ports: of servers that run already, in place of STAND_INS. environ: more variables."""
     checkout, log, tools = (folder / name for name in ("checkout", "log", "tools"))
     for made in (checkout, log, tools):
         made.mkdir()
@@ -191,13 +187,13 @@ def new_user(folder: Path, ports: Mapping[str, str], **environ: str) -> Iterator
     _write_make(tools / "make")
     foreign = ("ICEBERG_HMS_", "PYICEBERG_", "AWS_", "MAKE", "MFLAGS", "PYTEST_", "SPARK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    addresses = {address: ports.get(address) or f"127.0.0.1:{_free_port()}" for address in STAND_INS}
+    ports = {port: known_ports.get(port) or str(_free_port()) for port in STAND_INS}
     own = {
         "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "ICEBERG_HMS_REST_PORT": addresses[STAND_INS[0]].partition(":")[2],
+        "ICEBERG_HMS_REST_PORT": ports[REST],
     }
     with ExitStack() as stack:
-        yield NewUser(checkout, log, {**kept, **own, **environ}, addresses, stack)
+        yield NewUser(checkout, log, {**kept, **own, **environ}, ports, stack)
 
 
 def _write_make(file: Path) -> None:
@@ -241,8 +237,8 @@ def _interpreter(folder: Path, environ: Mapping[str, str], log: Path) -> Iterato
 
 
 @contextmanager
-def _server(code: str, folder: Path, environ: Mapping[str, str], log: Path, place: str) -> Iterator[None]:
-    """A block that goes on until this one ends. It is a group of processes, which also ends with this process."""
+def _bash(code: str, folder: Path, environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Commands, each of which must succeed. What is left of them ends with the block, and with this process."""
     launcher = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     # bash answers signals between commands alone, so it waits for one in the background.
     script = f"trap 'trap - TERM; kill 0' TERM\n{{\n{code}\n}} &\nwait $!"
@@ -258,16 +254,24 @@ def _server(code: str, folder: Path, environ: Mapping[str, str], log: Path, plac
         )
     with process:
         try:
-            until(lambda: _LISTENS in log.read_text(errors="replace") or process.poll() is not None, f"{place} listens")
-            assert process.poll() is None, _failed(place, log)
-            yield
+            yield process
         finally:
-            with suppress(ProcessLookupError):
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(END_SECONDS)
             finally:
                 process.kill()
+
+
+def _await_listening(process: subprocess.Popen[bytes], place: str, log: Path, listens: Callable[[], bool]) -> None:
+    until(lambda: process.poll() is not None or listens(), f"{place} listens")
+    assert process.poll() is None, _failed(place, log)
+
+
+def _accepts(port: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 def _by_spark(statements: str) -> str:
