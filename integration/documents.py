@@ -2,8 +2,8 @@
 
 The rules, which leave no block out unseen:
 - Every block of code is fenced and names its language.
-- `sh` runs in bash, where each command must succeed; `python` in one interpreter for each document, which has the
-  shell's environment. A block that starts a server goes on, and the next one runs once it listens.
+- `sh` runs in bash, where each command must succeed; `python` is pasted into one interpreter for each document, which
+  has the shell's environment. A block that starts a server goes on, and the next one runs once it listens.
 - `sql` is for Spark. `toml` is a file of settings that loads. `json` parses. INERT is for people and other programs.
 - A block with a word of ENGINES needs more than the metastore, and runs with `make test-all`. One with a word of
   ELSEWHERE cannot run on any machine of ours. Comments do not count.
@@ -63,13 +63,24 @@ _COMMENT: Final = re.compile(r"(^|\s)#.*")
 BLOCK_SECONDS: Final = 240
 END_SECONDS: Final = 60
 
+#: `python` at a terminal, where blocks are pasted, but for errors: they end it.
 _INTERPRETER: Final = """
-import os, sys
-names, done = {"__name__": "__main__"}, int(sys.argv[1])
+import code, os, sys, traceback
+
+class Terminal(code.InteractiveConsole):
+    def showtraceback(self):
+        traceback.print_exc()
+        sys.exit(1)
+
+    def showsyntaxerror(self, filename=None, **others):
+        self.showtraceback()
+
+terminal = Terminal()
 for line in sys.stdin:
     with open(line.rstrip("\\n"), encoding="utf-8") as file:
-        exec(compile(file.read(), file.name, "exec"), names)
-    os.write(done, b".")
+        for pasted in [*file.read().splitlines(), ""]:
+            terminal.push(pasted)
+    os.write(int(sys.argv[1]), b".")
 """
 
 
@@ -191,6 +202,8 @@ def new_user(folder: Path, known_ports: Mapping[str, str], **environ: str) -> It
     own = {
         "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ICEBERG_HMS_REST_PORT": ports[REST],
+        # The environment of the tests may have been made for another checkout.
+        "PYTHONPATH": str(ROOT),
     }
     with ExitStack() as stack:
         yield NewUser(checkout, log, {**kept, **own, **environ}, ports, stack)

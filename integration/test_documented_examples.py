@@ -6,6 +6,7 @@ A page of docs/ goes on where README's five minutes end: with their metastore, t
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ from integration.spark_fixtures import SETTINGS
 from integration.stores.minio import local_object_store
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+#: What nobody may hide in a block that does not run.
+COMMAND = re.compile(r"^\s*(iceberg-hms|python\S*|pip|make|spark-\w+|docker|kubectl|curl|import|from)\s", re.MULTILINE)
 TOUR = ("README.md", "## Five minutes")
 
 #: What PyIceberg reads of logging.events after a page.
@@ -124,8 +127,9 @@ def run_all(user: NewUser, blocks: list[Block]) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_names_a_language_that_has_a_rule(page: str) -> None:
-    unruled = [block for block in read_blocks(page) if block.language not in RUN | CHECKED | INERT]
-    assert unruled == []
+    blocks = read_blocks(page)
+    assert [block for block in blocks if block.language not in RUN | CHECKED | INERT] == []
+    assert [block for block in blocks if block.language in INERT and COMMAND.search(block.code)] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -194,6 +198,8 @@ def test_a_block_that_is_not_fenced_has_no_language() -> None:
         ("sh", "iceberg-hms tables", "no metastore is named"),
         ("python", "no_such_name", "NameError"),
         ("python", "raise SystemExit(0)", ""),
+        ("python", "for n in range(2):\n    n\nm = n", "SyntaxError"),
+        ("python", "def", "SyntaxError"),
     ],
 )
 def test_a_block_that_fails_is_found(tmp_path: Path, language: str, code: str, said: str) -> None:
