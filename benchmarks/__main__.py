@@ -17,6 +17,7 @@ BENCHMARKS = {
     "manifest-merging": ("manifest_merging", "manifest_merging", "appends with and without merging of manifests"),
     "filtered-changes": ("filtered_changes", "filtered_changes", "deletes and overwrites of 100,000 files by a filter"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
+    "watch": ("watch", "watch", "polls of many tables for new snapshots, beside a load of each table"),
     "spark-insert": ("spark_inserts", "main", "a short INSERT in Spark's session catalog beside Java's HiveCatalog"),
     "object-store": ("object_store", "main", "commits to tables in a bucket, near and far"),
     "add-files": ("add_files", "main", "appends of existing files in a bucket beside PyIceberg's add_files"),
