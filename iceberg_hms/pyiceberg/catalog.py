@@ -132,7 +132,10 @@ class HmsCatalog(MetastoreCatalog):
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether there is an Iceberg table of this name."""
-        name = self._table(identifier)
+        try:
+            name = self._table(identifier)
+        except NoSuchTableError:
+            return False
         with as_pyiceberg():
             return self._hms.table_exists(name)
 
@@ -255,7 +258,10 @@ class HmsCatalog(MetastoreCatalog):
 
     def view_exists(self, identifier: str | Identifier) -> bool:
         """Whether there is an Iceberg view of this name."""
-        name = self._view_name(identifier)
+        try:
+            name = self._view_name(identifier)
+        except NoSuchViewError:
+            return False
         with as_pyiceberg():
             return self._hms.views.exists(name)
 
