@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import datetime
-import re
 import uuid
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -106,14 +103,3 @@ def test_what_cannot_be_read_is_named_with_its_place(text: str, says: str) -> No
 def test_no_text_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         parse(text)
-
-
-def test_the_examples_of_the_documentation_run() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text(encoding="utf-8")
-    example = ast.parse("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
-    text, built = [ast.unparse(node.value) for node in example.body if isinstance(node, ast.Assign)]
-    names = {"col": col}
-    event = seen >= APRIL
-    neither = ~(col("a").is_null() | col("b").is_in([1, 2]))
-    assert parse(eval(text)) == (LEVEL == "ERROR") & event & neither
-    assert eval(built, names) == (LEVEL == "ERROR") & neither

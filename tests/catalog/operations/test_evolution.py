@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -173,25 +170,3 @@ def test_a_refused_type_or_transform_leaves_no_warning(table: Table, caplog: pyt
             refused()
     gc.collect()
     assert [each for each in caplog.records if each.name.endswith("builders")] == []
-
-
-def test_the_examples_of_the_documentation_run(catalog: Catalog) -> None:
-    page = Path(__file__).parents[3] / "docs" / "evolution.md"
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) > 5
-    columns = pa.schema(
-        [
-            ("level", pa.string()),
-            ("event_time", pa.timestamp("us")),
-            ("size", pa.int32()),
-            ("place", pa.struct([("lat", pa.float32())])),
-        ]
-    )
-    table = catalog.create_table("logging.events", columns)
-    names: dict[str, Any] = {"catalog": catalog, "table": table}
-    for example in examples:
-        exec(compile(example, str(page), "exec"), names)
-    assert [field.name for field in table.schema.fields] == [
-        *["severity", "size", "price", "place", "user", "id", "region", "area", "rack"]
-    ]
-    assert [field.name for field in table.spec.fields] == ["id_shard"]

@@ -2,10 +2,8 @@
 
 import datetime
 import io
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -578,18 +576,3 @@ def test_many_writers_of_one_manifest_lose_nothing_and_leave_nothing_behind(cata
     named = {each.manifest_list for each in table.snapshots()}
     named |= {file.manifest_path for each in table.snapshots() for file in manifests.list(each)}
     assert {each for each in files.locations() if each.endswith(".avro")} == named
-
-
-def test_the_examples_of_the_documentation_run(catalog, table, files, entries):
-    page = Path(__file__).parents[3] / "docs" / "files.md"
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 5
-    days = {"thursday": 1, "friday": 2, "saturday": 3, "sunday": 4, "monday": 5, "tuesday": 6}
-    days |= {"thursday_again": 1, "sunday_morning": 4, "sunday_evening": 4, "all_again": 1}
-    names = {"catalog": catalog, "table": table, **{name: f"file:/data/{name}.parquet" for name in days}}
-    for name, day in days.items():
-        files.write(names[name], parquet(day, *["ERROR"] * (2 if name == "sunday" else 1)))
-    for example in examples:
-        exec(compile(example, str(page), "exec"), names)
-    live = [entry.data_file.file_path for entry in entries(table.refresh()) if entry.is_live]
-    assert live == [names["tuesday"]]

@@ -3,7 +3,6 @@
 import copy
 import datetime
 import re
-from pathlib import Path
 
 import pytest
 
@@ -84,20 +83,6 @@ def test_what_a_refused_append_left_is_found_as_an_orphan(lab):
     report = lab.table.remove_orphan_files(FUTURE, force=True, on_progress=lambda *each: told.append(each))
     assert report.files.locations == [left]
     assert ("deleting", 1) in told
-
-
-def test_the_examples_of_the_documentation_run(lab):
-    page = Path(__file__).parents[3] / "docs" / "maintenance.md"
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
-    lab.catalog.create_namespace("logging")
-    lab.catalog.rename_table("db.t", "logging.events")
-    head = lab.table.current_snapshot
-    names = {"catalog": lab.catalog}
-    for example in examples:
-        exec(compile(example, str(page), "exec"), names)
-    assert names["table"].current_snapshot == head
-    assert len(names["table"].snapshots()) == 2
 
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}

@@ -2,9 +2,7 @@
 
 import datetime
 import itertools
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -335,17 +333,6 @@ def test_bad_input_is_refused_and_changes_nothing(table):
         with pytest.raises(InvalidInput, match=message):
             call()
     assert table.refresh().metadata_location == before
-
-
-def test_the_examples_of_the_documentation_run(table):
-    page = Path(__file__).parents[3] / "docs" / "branches.md"
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) > 5
-    days = ("monday", "tuesday", "wrong", "wednesday", "thursday")
-    names = {"table": table, **{day: [data_file(day)] for day in days}}
-    for example in examples:
-        exec(compile(example, str(page), "exec"), names)
-    assert table.refs.keys() == {"main"}
 
 
 class TestTwoCallers(RefsMachine.TestCase):
