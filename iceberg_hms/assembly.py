@@ -88,6 +88,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         keepers["zookeeper"] = zookeeper_lock
 
     def close() -> None:
+        coordinator.close()
         hms_lock.close()
         if zookeeper_lock is not None:
             zookeeper_lock.close()
@@ -123,10 +124,11 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         foreign_writer_waits=hms_lock.foreign_writer_waits,
         lock_held_by=waits.held_by,
     )
+    coordinator = Coordinator(ports, settings)
     return Services(
         settings=settings,
         ports=ports,
-        coordinator=Coordinator(ports, settings),
+        coordinator=coordinator,
         namespaces=namespaces,
         lister=pointer,
         views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),

@@ -19,6 +19,7 @@ from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.group.commit_group import CommitGroup
 from iceberg_hms.coordinator.group.group_lock import abandoned
+from iceberg_hms.coordinator.group.outages import Outages
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations.catalog_operations import CatalogOperations
@@ -70,6 +71,7 @@ class Coordinator:
         self._queues: dict[TableName, CommitQueue] = {}
         #: The group of each table that is committed to, and when it began.
         self._groups: dict[TableName, tuple[float, Sequence[PendingCommit]]] = {}
+        self._outages = Outages(ports.runtime)
         self._states = TableStates(ports, settings)
         self._workers = TableWorkers(ports.runtime, settings.commit_threads)
         self._cache = MetadataCache(
@@ -112,8 +114,8 @@ class Coordinator:
     ) -> CommitReport:
         """Commit a change to an existing table; returns when it is in the table.
 
-        wait_seconds: how long to wait for the group and for the lock. Once a swap with the change was sent, the caller
-        waits for its outcome, however long that takes.
+        wait_seconds: how long to wait for the group and for the lock, and for a metastore that is away. Once a swap
+        with the change was sent, the caller waits for its outcome, however long that takes.
         size: the bytes that the change holds in the queue.
         locations: which locations the change may name (LocationNotAllowed); None: all.
         prepared: locations that the change wrote already; the coordinator deletes them with the others that the change
@@ -164,6 +166,10 @@ class Coordinator:
                 return refused
         return outcome.error if isinstance(outcome, Unknown) else proved(outcome.error)
 
+    def close(self) -> None:
+        """Hold no commit any more for a metastore that is away: its connections are about to be closed."""
+        self._outages.close()
+
     def waiting(self) -> tuple[int, float]:
         """How many commits wait in the queues, and for how many seconds the oldest has; 0 if there is none."""
         with self._mutex:
@@ -188,6 +194,7 @@ class Coordinator:
             prepared,
             ended=sent.remove_waiting,
             held_up=lambda: self._held_up(name),
+            away=lambda: self._outages.away(name, has_turn=name in self._groups),
         )
 
     def _held_up(self, name: TableName) -> str:
@@ -280,6 +287,7 @@ class Coordinator:
                 self._sources,
                 state.last_group,
                 hold_answer,
+                self._outages,
             )
             state.last_group = group.commit(state.kept_lock.take())
         except BaseException as error:  # a defect: whatever was sent, nobody must wait for ever

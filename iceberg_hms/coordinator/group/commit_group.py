@@ -19,6 +19,8 @@ Steps 3 and 4 need no lock, and what the metastore does to grant one takes about
 metastore calls and the rest of the two. Where other writers keep moving the table that work is thrown away, so such a
 group locks first and builds once.
 
+While the metastore is away and nothing was sent, the group begins again (`outages`), as long as its callers wait.
+
 Two facts carry the safety. A caller is answered "failed" only if no swap that carried its change was sent, or the
 table's whole chain lacks it (`group_outcomes`, `already_committed`). A file is deleted only if no swap was sent that
 would have made the table name it (`group_files`).
@@ -36,6 +38,7 @@ from iceberg_hms.coordinator.files.group_files import GroupFiles
 from iceberg_hms.coordinator.group.group_lock import GroupLock
 from iceberg_hms.coordinator.group.group_outcomes import GroupFigures, GroupOutcomes
 from iceberg_hms.coordinator.group.moves import Moves
+from iceberg_hms.coordinator.group.outages import Outages
 from iceberg_hms.coordinator.group.refused_swaps import RefusedSwaps
 from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.outcome.already_committed import LookupSources
@@ -55,6 +58,7 @@ from iceberg_hms.errors import (
     InvalidInput,
     LockLost,
     LockNotAcquired,
+    MetastoreUnavailable,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.work import measured
@@ -87,6 +91,7 @@ class CommitGroup:
 
     sources: tell of changes that were committed before. last: the result of the last group of this table.
     holds_back: called with each commit once its outcome is decided; True: the caller of `commit` answers it later.
+    outages: those of the process.
     landed: the attempts that landed, in order; several if the group was sent in parts.
     """
 
@@ -100,6 +105,7 @@ class CommitGroup:
         sources: LookupSources,
         last: GroupResult,
         holds_back: Callable[[PendingCommit], bool] = lambda _: False,
+        outages: Outages | None = None,
     ) -> None:
         self.landed: list[CommitAttempt] = []
         self._ports = ports
@@ -109,6 +115,7 @@ class CommitGroup:
         self._name = name
         self._sent = sources.sent
         self._last = last
+        self._commits = commits
         #: The commits that the next attempt carries, in the order in which they came.
         self._waiting = list(commits)
         #: Built, and not yet sent, abandoned or landed.
@@ -129,13 +136,14 @@ class CommitGroup:
         self._files = GroupFiles(commits)
         self._moves = Moves(ports, name)
         self._lock = GroupLock(ports.runtime, name, commits, self._swaps)
+        self._hold = (outages or Outages(ports.runtime)).begin(name)
 
     def commit(self, kept_lock: HeldLock | None = None) -> GroupResult:
         """Commit the group; every commit has its outcome when this returns. kept_lock: the table's, if it was taken
         before; the group gives it back."""
         with measured() as self._figures.usage:
             try:
-                self._load_to_swap(kept_lock)
+                self._load_to_swap_once_there(kept_lock)
             except BaseException as error:  # noqa: BLE001 - whatever it is, every commit gets its answer
                 self._abandon()
                 self._fail_unsent(reason_to_refuse(self._name, error))
@@ -144,8 +152,27 @@ class CommitGroup:
                     # For an error before the steps that need it: twice is harmless.
                     kept_lock.release()
         self._answer_and_tidy()
+        self._hold.ended()
         location = self.landed[-1].location if self.landed else None
         return GroupResult(location, self._contested, self._behind_foreign_writer, self._outcomes.answered_at)
+
+    def _load_to_swap_once_there(self, kept_lock: HeldLock | None) -> None:
+        """Steps 2 to 8, from the beginning as often as they end before anything was sent, since the metastore is
+        away."""
+        while True:
+            try:
+                return self._load_to_swap(kept_lock)
+            except MetastoreUnavailable as error:
+                if any(swap.was_sent for swap in self._swaps):
+                    raise
+                self._hold.wait(error, self._commits)
+            self._abandon()
+            self._outcomes.begin_again()
+            self._lock.gone()
+            self._waiting = [commit for commit in self._commits if commit.outcome is None]
+            # Look at the table first: that costs least while the metastore is away.
+            self._last = GroupResult()
+            kept_lock = None
 
     def _load_to_swap(self, kept_lock: HeldLock | None) -> None:
         """Steps 2 to 8. Steps 2 to 4 come first unless the last group found that they would be wasted; steps 5 to 8 are
@@ -230,7 +257,9 @@ class CommitGroup:
 
     def _load(self, row: Pointer | None = None) -> TableVersion:
         """Steps 2 and 6. row: if the lock's driver has read it already."""
-        return self._cache.version(row or self._ports.pointer.load(self._name))
+        row = row or self._ports.pointer.load(self._name)
+        self._hold.found()
+        return self._cache.version(row)
 
     def _begin_staging(self, base: TableVersion, *, measure_each: bool = False) -> Staging:
         """A staging of the commits that wait, with none of them staged yet. measure_each: refuse each commit with which

@@ -42,6 +42,10 @@ class GroupLock:
         self._lock = lock
         self._release_if_abandoned()
 
+    def gone(self) -> None:
+        """The group has given its lock back."""
+        self._lock = None
+
     def _release_if_abandoned(self) -> None:
         """Called on the thread of each caller that leaves, so it must not wait for the metastore."""
         lock = self._lock

@@ -140,6 +140,11 @@ class GroupOutcomes:
         """Such a swap made `base` of the table: no swap from before it can be made any more, so `base` tells all."""
         self._unproved = [(commit, error, base) for commit, error, _ in self._unproved]
 
+    def begin_again(self) -> None:
+        """Forget the outcomes, of which nobody has heard: the group is staged anew, and nothing of it was sent."""
+        self.known.clear()
+        self._unproved.clear()
+
     def fail_unsent(
         self, refused: Sequence[tuple[PendingCommit, Exception]], error: Exception
     ) -> list[tuple[PendingCommit, Outcome]]:

@@ -153,6 +153,12 @@ class AlreadyCommitted:
             doubt = broke_off(self._name, defect)
         return Failed(error) if doubt is None else Unknown(doubt)
 
+    def not_sent_in_outage(self, identity: ChangeIdentity, outage: MetastoreUnavailable) -> Failed | Unknown:
+        """The outcome of a change that was not sent because the metastore is away, as somebody has just found: as
+        `failed_or_unknown` where the table cannot be loaded, without another try. Raises nothing."""
+        self._loaded = outage
+        return self.failed_or_unknown(identity, outage)
+
     def _doubt(
         self, identity: ChangeIdentity, error: Exception, base: TableVersion | None
     ) -> CommitStateUnknown | None:

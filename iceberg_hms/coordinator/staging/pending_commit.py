@@ -24,7 +24,14 @@ from iceberg_hms.coordinator.outcome.interrupts import wait_after_interrupt
 from iceberg_hms.coordinator.outcome.outcome import CommitReport, Committed, Failed, Outcome, Unknown
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap, carried_by
 from iceberg_hms.coordinator.ports import Runtime, ThreadEvent
-from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, RequirementFailed, own_copy, proved
+from iceberg_hms.errors import (
+    CommitStateUnknown,
+    LockNotAcquired,
+    MetastoreUnavailable,
+    RequirementFailed,
+    own_copy,
+    proved,
+)
 
 
 class PendingCommit:
@@ -36,6 +43,7 @@ class PendingCommit:
     prepared: locations that the change wrote before it was queued; they are deleted if it is proved to have failed.
     ended: called with it, at least once, when it waits no longer.
     held_up: why its turn does not come, as a clause; "" if nothing is wrong.
+    away: why it was not sent, if the metastore is away now.
     withdrawn: whether it was. outcome: None until it is settled, and for one that was withdrawn. Only the methods here
     set the two.
     """
@@ -50,6 +58,7 @@ class PendingCommit:
         prepared: Sequence[str] = (),
         ended: Callable[[PendingCommit], None] = lambda _: None,
         held_up: Callable[[], str] = lambda: "",
+        away: Callable[[], MetastoreUnavailable | None] = lambda: None,
     ) -> None:
         self.change = change
         self.identity = change.identity
@@ -66,6 +75,9 @@ class PendingCommit:
         self._already_committed = already_committed
         self._ended = ended
         self._held_up = held_up
+        self._away = away
+        #: What `away` said when it was withdrawn.
+        self._outage: MetastoreUnavailable | None = None
         self._mutex = runtime.mutex()
         #: The last swap that carries it.
         self._swap: SentSwap | None = None
@@ -141,9 +153,13 @@ class PendingCommit:
         """The caller waits no longer. True: no swap carries the change, and none will. False: a swap may carry it, so
         the caller must wait; or its outcome is decided and held back (`RetryPriority`), and is answered now, since the
         worker that holds it back may wait long for a thread."""
+        outage = self._away()
         with self._mutex:
             is_settled = self.outcome is not None
+            was_withdrawn = self.withdrawn
             self.withdrawn = self.withdrawn or not (is_settled or self.sent)
+            if self.withdrawn and not was_withdrawn:
+                self._outage = outage
             on_withdraw = None
             if self.withdrawn:
                 on_withdraw, self._on_withdraw = self._on_withdraw, None
@@ -192,6 +208,8 @@ class PendingCommit:
                 raise CommitStateUnknown("the worker of the table's queue ended without an answer")
 
     def _outcome_of_withdrawn(self) -> Outcome:
+        if self._outage is not None:
+            return self._already_committed.not_sent_in_outage(self.identity, self._outage)
         late = LockNotAcquired(
             f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent{self._held_up()}"
         )

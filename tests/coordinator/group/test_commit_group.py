@@ -193,7 +193,7 @@ def test_a_defect_of_the_driver_in_the_middle_of_a_swap_is_unknown(harness):
         harness.commit(append("file:/a"))
 
 
-@pytest.mark.parametrize("error", [LockUnavailable("broken"), LockNotAcquired("late"), MetastoreUnavailable("gone")])
+@pytest.mark.parametrize("error", [LockUnavailable("broken"), LockNotAcquired("late")])
 def test_without_the_lock_no_swap_is_sent(harness, error):
     files, calls = harness.metadata_files(), len(harness.pointer.calls)
     harness.lock.errors.append(error)
