@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -11,8 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from iceberg_hms.catalog.watching.head_moves import ChangeKind
 from iceberg_hms.catalog.watching.new_snapshots import TableChange
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.metastore.tables.pointer_locations import PointerLocations
+from iceberg_hms.metastore.tables.table_names import TableNames
 from integration import interop
 from integration.concurrent_writers import ROOT, ConcurrentWriters
 from integration.faults import SCHEMA
@@ -92,6 +98,38 @@ def last_changes(catalog: Any, namespace: str, token: str) -> list[TableChange]:
     found = list(watcher.poll())
     assert list(watcher.poll()) == []
     return found
+
+
+class QuickFilters(SystemClock):
+    """By it the metastore takes no time for a filter and a hundred seconds for rows: four readings are one search."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def monotonic(self) -> float:
+        self.readings += 1
+        return 100.0 * (self.readings // 4)
+
+
+def test_filters_find_the_tables_that_moved(
+    catalog: Any, namespace: str, pool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{each}" for each in range(25)]
+    before = {name: catalog.create_table(f"{namespace}.{name}", SCHEMA).metadata_location for name in names}
+    asked = Counter[str]()
+    ask = pool.ask
+    monkeypatch.setattr(pool, "ask", lambda method, **arguments: asked.update([method]) or ask(method, **arguments))
+    locations = PointerLocations(TableNames(pool), QuickFilters())
+    assert locations.read(namespace, None, {}, 0) == before
+    for turn in (1, 2, 3, 4):
+        asked.clear()
+        assert locations.read(namespace, None, before, turn) == before
+        assert asked == {"get_table_names_by_filter": 11 if turn % 4 else 17}
+    path = f"file:{interop.small_parquet(tmp_path / 'a.parquet', [1])}"
+    now = {**before, "t7": catalog.load_table(f"{namespace}.t7").append([path]).metadata_location}
+    asked.clear()
+    assert locations.read(namespace, None, before, 5) == now
+    assert asked == {"get_table_names_by_filter": 11, "get_table_objects_by_name_req": 1}
 
 
 def test_what_other_clients_do_to_tables_is_seen(metastore: Any, catalog: Any, namespace: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.hive_ports import HiveTables
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
-from iceberg_hms.coordinator.ports import CommitPorts, Pointer
+from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
@@ -57,9 +57,20 @@ class TableLister(Protocol):
         A table that was made or dropped since the first page may be missing or listed. Raises NoSuchNamespace."""
         ...
 
-    def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
-        """The rows of a database's Iceberg tables, or of those among them with these names, in no order; none for a
-        database that is not there. Read as they are iterated, many in one call, never from a cache."""
+    def locations_in(
+        self,
+        namespace: str,
+        names: Collection[str] | None = None,
+        *,
+        known: Mapping[str, str] | None = None,
+        turn: int = 0,
+    ) -> Mapping[str, str]:
+        """The metadata locations of a database's Iceberg tables, by name, or of those among them with these names; none
+        for a database that is not there. Never from a cache.
+
+        known: what the last call answered, which makes this one cheaper: a table that moved may then have its known
+        location once more, if it is unlucky in this turn. turn: counts the calls; in another one it is lucky, and in
+        each 16th all are. Without `known` every answer is exact."""
         ...
 
 

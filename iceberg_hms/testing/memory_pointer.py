@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -83,6 +83,7 @@ class MemoryTablePointer:
     before_moves: functions to call before the next changes, one each, such as another writer's swap.
     load_errors: the next loads raise them, one each.
     look_ups: functions to call before the next searches for a UUID, one each.
+    unlucky: names of tables that a search with known locations overlooks in every other turn.
     atomic: whether the server is proven to compare and swap atomically; Unanswered carries it. If not, the fake
     makes no swap that must be atomic; the other swaps still compare.
     writes: the answer of `accepts_writes`. folders: of namespaces whose properties do not say them.
@@ -98,6 +99,7 @@ class MemoryTablePointer:
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
         self.look_ups: deque[Callable[[], None]] = deque()
+        self.unlucky: frozenset[str] = frozenset()
         self.atomic = True
         self.writes: bool | None = True
         self.user = ""
@@ -219,17 +221,31 @@ class MemoryTablePointer:
         names = [name for name in self.list_tables(namespace) if after is None or name > after]
         return names[:limit], len(names) > limit
 
-    def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
-        """The rows of the Iceberg tables of a namespace, or of those among them with these names. Raises the next of
-        `load_errors`."""
+    def locations_in(
+        self,
+        namespace: str,
+        names: Collection[str] | None = None,
+        *,
+        known: Mapping[str, str] | None = None,
+        turn: int = 0,
+    ) -> dict[str, str]:
+        """The metadata locations of the Iceberg tables of a namespace, or of those among them with these names. Raises
+        the next of `load_errors`. One of `unlucky` that is known and moved has its known location once more."""
         with self._mutex:
-            self.calls.append(("rows", TableName(namespace, "")))
+            self.calls.append(("locations", TableName(namespace, "")))
             if self.load_errors:
                 raise self.load_errors.popleft()
-            found = self.metastore.rows_in(namespace)
-        for name, row in found.items():
-            if _is_table(row) and (names is None or name.name in names):
-                yield pointer_of(name, row)
+            rows = self.metastore.rows_in(namespace)
+        found = {
+            name.name: row.parameters[METADATA_LOCATION]
+            for name, row in rows.items()
+            if _is_table(row) and (names is None or name.name in names)
+        }
+        overlooked = self.unlucky if turn % 2 else frozenset[str]()
+        return {
+            name: (known or {}).get(name, location) if name in overlooked else location
+            for name, location in found.items()
+        }
 
     def add_hive_table(self, name: TableName, location: str | None = None) -> None:
         """Add a row of a table that is not Iceberg's."""

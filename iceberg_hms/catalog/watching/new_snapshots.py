@@ -1,7 +1,8 @@
 """Follows main of many tables, by the metastore alone: what happens to them, in each table's order.
 
-A poll asks for the rows of all tables, a hundred in one call, and reads the metadata of those alone whose pointer
-moved. How far it got is a token, so that another process goes on there.
+A poll asks where the pointers of all tables are, and reads the metadata of those alone whose pointer moved. The first
+poll is exact; a later one may overlook a table that moved, which the next ones then see (`TableLister.locations_in`).
+How far a watcher got is a token, so that another process goes on there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple, Self
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.watching.head_moves import ChangeKind, Head, moves
 from iceberg_hms.catalog.watching.positions import TABLES_MAX, Position, Positions, from_token, to_token
-from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     CorruptFile,
     IcebergHmsError,
@@ -105,6 +106,9 @@ class NewSnapshots:
         self._outage_since: float | None = None
         self._namespaces, self._tables = _parsed(watch)
         self._stopped = self._runtime.event()
+        #: What the last scan found, and how many there were.
+        self._seen: dict[TableName, str] = {}
+        self._turn = 0
         #: Tables whose metadata could not be read in the last poll, with the reason.
         self.unreadable: dict[TableName, IcebergHmsError] = {}
         begun, positions = (frozenset[str](), Positions()) if token is None else from_token(token)
@@ -146,7 +150,7 @@ class NewSnapshots:
 
         Raises MetastoreUnavailable and the like; for names that begin NoSuchNamespace, NoSuchTable, and StorageError if
         a table's store does not answer; InvalidInput for more tables than `TABLES_MAX`."""
-        rows = self._scan()
+        rows = self._scan(known=True)
         if any(name not in rows for name in self._positions):
             # A table that is renamed while its namespaces are read may be missed under both names.
             rows = self._scan()
@@ -173,28 +177,26 @@ class NewSnapshots:
         for moved in self._read_moved(rows):
             yield from self._follow(moved)
 
-    def _scan(self) -> dict[TableName, str]:
-        """The metadata location of each table that is watched and there."""
+    def _scan(self, *, known: bool = False) -> dict[TableName, str]:
+        """The metadata location of each table that is watched and there. known: take it from the last scan where that
+        is likely to be right still."""
         lister = self._services.lister
+        last: dict[str, dict[str, str]] = defaultdict(dict)
+        for name, location in self._seen.items() if known else ():
+            last[name.namespace][name.name] = location
         found: dict[TableName, str] = {}
         for namespace in sorted(self._namespaces):
-            self._add(lister.rows_in(namespace), found)
+            there = lister.locations_in(namespace, known=last[namespace], turn=self._turn)
+            _add(namespace, there, found)
         alone: dict[str, list[str]] = defaultdict(list)
         for table in sorted(self._tables):
             if table.namespace not in self._namespaces:
                 alone[table.namespace].append(table.name)
         for namespace, names in alone.items():
-            self._add(lister.rows_in(namespace, names), found)
+            _add(namespace, lister.locations_in(namespace, names), found)
+        self._seen = found
+        self._turn += 1
         return found
-
-    @staticmethod
-    def _add(rows: Iterator[Pointer], found: dict[TableName, str]) -> None:
-        for row in rows:
-            if len(found) == TABLES_MAX:
-                raise InvalidInput(
-                    f"More than {TABLES_MAX:,} tables are to be watched", next_step="share them among several watchers"
-                )
-            found[row.name] = row.metadata_location
 
     def _begin(self, rows: Mapping[TableName, str]) -> None:
         """Note where the tables of new names are. They are at their beginning instead for `from_beginning`."""
@@ -343,6 +345,14 @@ class NewSnapshots:
 def _may_pass(error: IcebergHmsError) -> bool:
     """Whether a metadata file that could not be read may be read later: its store does not answer."""
     return isinstance(error, StorageError) and not isinstance(error, CorruptFile)
+
+
+def _add(namespace: str, locations: Mapping[str, str], found: dict[TableName, str]) -> None:
+    if len(found) + len(locations) > TABLES_MAX:
+        raise InvalidInput(
+            f"More than {TABLES_MAX:,} tables are to be watched", next_step="share them among several watchers"
+        )
+    found.update((TableName(namespace, name), location) for name, location in locations.items())
 
 
 def _is_same(position: Position, metadata: TableMetadata) -> bool:

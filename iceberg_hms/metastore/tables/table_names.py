@@ -155,6 +155,11 @@ class TableNames:
             self._note_refused_filter(fault)
             return None
 
+    def located_like(self, namespace: str, pattern: str) -> list[str]:
+        """Names of the rows of a database whose metadata location matches a pattern as a whole: of plain characters,
+        `.` for any one and `.*` for any number. Raises NoSuchNamespace; ServerFault if the server cannot filter so."""
+        return self._filtered(namespace, f'{_PARAMETER}{METADATA_LOCATION} like "{pattern}"')
+
     def iceberg_after(self, namespace: str, after: str | None, limit: int) -> tuple[list[str], bool]:
         """The first `limit` names of Iceberg tables after `after`, sorted, and whether there may be more. Reads no more
         rows than it must."""

@@ -6,7 +6,7 @@ import copy
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -29,6 +29,7 @@ from iceberg_hms.metastore.tables.parameters import (
     owner_of,
     parameters_for,
 )
+from iceberg_hms.metastore.tables.pointer_locations import PointerLocations
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
 from iceberg_hms.metastore.tables.table_names import NamePages, TableNames
 
@@ -47,6 +48,7 @@ class HmsTablePointer:
         self._list_all = settings.list_all_tables
         self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
         self._names = TableNames(pool, clock=clock)
+        self._locations = PointerLocations(self._names, clock)
         self._pages = NamePages(self._names, list_all=self._list_all, clock=clock)
         self._mutex = threading.Lock()
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
@@ -153,12 +155,16 @@ class HmsTablePointer:
             self._rows.check_namespace(namespace)
         return names, more
 
-    def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
-        """The rows of a database's Iceberg tables, or of those among them with these names, a hundred in one call; none
-        for a database that is not there."""
-        for row in self._names.iceberg_rows(namespace, names):
-            if row.parameters.get(METADATA_LOCATION):
-                yield pointer_of(TableName(namespace, row.tableName), row)
+    def locations_in(
+        self,
+        namespace: str,
+        names: Collection[str] | None = None,
+        *,
+        known: Mapping[str, str] | None = None,
+        turn: int = 0,
+    ) -> Mapping[str, str]:
+        """As `catalog.services.TableLister` says; `pointer_locations.py` says how."""
+        return self._locations.read(namespace, names, known or {}, turn)
 
     def _with_columns(self, table: Any, cols: list[Any], metadata: TableMetadata) -> Any:
         engine = hive_engine_enabled(metadata)

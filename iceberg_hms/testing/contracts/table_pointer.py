@@ -289,22 +289,25 @@ def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
         page("no_such_namespace", None, 3)
 
 
-def the_rows_of_many_tables_are_read_at_once(pointer: TablePointer, place: Place) -> None:
-    rows_in = getattr(pointer, "rows_in", None)
-    if rows_in is None:
+def the_locations_of_many_tables_are_read_at_once(pointer: TablePointer, place: Place) -> None:
+    locations_in = getattr(pointer, "locations_in", None)
+    if locations_in is None:
         return
-
-    def read(*arguments: Any) -> dict[str, str]:
-        return {row.name.name: row.metadata_location for row in rows_in(place.namespace, *arguments)}
-
     place.add_hive_table(place.name("hive"), f"{place.location}/hive")
     for number, name in enumerate(("a", "b", "c")):
         metadata = table_metadata(f"{place.location}/{name}")
         expect_equal(pointer.create(place.name(name), place.file(number), metadata, "ada"), Swapped(), "create")
-    expect_equal(read(), {"a": place.file(0), "b": place.file(1), "c": place.file(2)}, "the rows of a namespace")
-    expect_equal(read(["c", "missing", "hive"]), {"c": place.file(2)}, "the rows of some tables")
-    expect_equal(read([]), {}, "the rows of no table")
-    expect_equal([*rows_in("no_such_namespace"), *rows_in("no_such_namespace", ["a"])], [], "a missing namespace")
+    all_ = {"a": place.file(0), "b": place.file(1), "c": place.file(2)}
+    expect_equal(dict(locations_in(place.namespace)), all_, "the locations in a namespace")
+    some = dict(locations_in(place.namespace, ["c", "missing", "hive"]))
+    expect_equal(some, {"c": place.file(2)}, "the locations of some tables")
+    expect_equal(dict(locations_in(place.namespace, [])), {}, "the locations of no table")
+    known = {"a": place.file(0), "b": place.file(7), "gone": place.file(8)}
+    # Names without a random id are never taken for unmoved.
+    for turn in range(3):
+        expect_equal(dict(locations_in(place.namespace, known=known, turn=turn)), all_, f"the locations in turn {turn}")
+    for names in (None, ["a"]):
+        expect_equal(dict(locations_in("no_such_namespace", names)), {}, "a missing namespace")
 
 
 def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:

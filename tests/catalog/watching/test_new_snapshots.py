@@ -18,7 +18,7 @@ from iceberg_hms.catalog.watching import new_snapshots, positions
 from iceberg_hms.catalog.watching.head_moves import ChangeKind
 from iceberg_hms.catalog.watching.new_snapshots import NewSnapshots, TableChange
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     InvalidInput,
     MetastoreUnavailable,
@@ -140,9 +140,22 @@ def test_only_tables_that_moved_have_their_metadata_read(
     pointer.calls.clear()
     assert len(list(watcher.poll())) == 1
     assert read == [tables[7].metadata_location]
-    assert pointer.calls == [("rows", TableName("logging", "")), ("rows", TableName("nyc", ""))]
+    assert pointer.calls == [("locations", TableName("logging", "")), ("locations", TableName("nyc", ""))]
     assert list(watcher.poll()) == []
     assert len(read) == 1
+
+
+def test_a_change_that_a_poll_overlooks_comes_with_the_next_one(
+    catalog: Catalog, table: Table, pointer: MemoryTablePointer
+) -> None:
+    pointer.unlucky = frozenset({"flights"})
+    watcher = begun(catalog)
+    first, second = append(table), append(table)
+    # A watcher that begins overlooks nothing.
+    assert len(list(catalog.new_snapshots(["nyc"], token=watcher.token).poll())) == 2
+    assert list(watcher.poll()) == []
+    third = append(table)
+    assert kinds(watcher.poll()) == [("nyc.flights", "snapshot", each) for each in (first, second, third)]
 
 
 def test_tables_come_and_go(catalog: Catalog, table: Table) -> None:
@@ -219,15 +232,15 @@ def test_a_table_that_is_renamed_while_the_rows_are_read_is_not_dropped(
     catalog: Catalog, table: Table, pointer: MemoryTablePointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher = begun(catalog, "nyc", "logging")
-    rows_in, raced = pointer.rows_in, []
+    locations_in, raced = pointer.locations_in, []
 
-    def rename_meanwhile(namespace: str, *names: Any) -> Iterator[Pointer]:
+    def rename_meanwhile(namespace: str, *names: Any, **more: Any) -> Any:
         if namespace == "nyc" and not raced:
             raced.append(namespace)
             catalog.rename_table("nyc.flights", "logging.flights")
-        return rows_in(namespace, *names)
+        return locations_in(namespace, *names, **more)
 
-    monkeypatch.setattr(pointer, "rows_in", rename_meanwhile)
+    monkeypatch.setattr(pointer, "locations_in", rename_meanwhile)
     assert [each.kind for each in watcher.poll()] == [ChangeKind.RENAMED]
 
 
@@ -486,7 +499,9 @@ STEPS = st.lists(
 def test_a_follower_always_knows_main_or_that_there_is_a_gap(steps: list[tuple[str, int, int]], forgets: bool) -> None:
     """forgets: the table deletes its former metadata files, so that a watcher cannot look at them."""
     properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
-    with memory_catalog() as catalog:
+    pointer = MemoryTablePointer(namespaces=())
+    pointer.unlucky = frozenset({"t0"})
+    with memory_catalog(pointer=pointer) as catalog:
         catalog.create_namespace("nyc")
         follower, parents = Follower(), dict[int, int | None]()
         watcher = catalog.new_snapshots(["nyc"])
@@ -494,7 +509,8 @@ def test_a_follower_always_knows_main_or_that_there_is_a_gap(steps: list[tuple[s
         for action, which, number in [*steps, ("poll", 0, 0)]:
             name = f"nyc.t{which}"
             if action == "poll":
-                for change in watcher.poll():
+                # What one poll overlooks, the next one sees.
+                for change in [*watcher.poll(), *watcher.poll()]:
                     follower.take(change)
                 _compare(catalog, follower, parents)
             elif action == "restart":

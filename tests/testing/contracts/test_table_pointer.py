@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -150,13 +150,20 @@ def test_folders_that_are_not_listed_are_found() -> None:
             check(name, Hides())
 
 
-def test_rows_of_others_among_those_of_many_tables_are_found() -> None:
+def test_tables_that_nobody_asked_for_are_found() -> None:
     class ReadsAll(MemoryTablePointer):
-        def rows_in(self, namespace: str, names: Collection[str] | None = None) -> Iterator[Pointer]:
-            return super().rows_in(namespace)
+        def locations_in(self, namespace: str, names: Collection[str] | None = None, **more: Any) -> dict[str, str]:
+            return super().locations_in(namespace, **more)
 
-    with pytest.raises(AssertionError, match="the rows of some tables"):
-        check("the_rows_of_many_tables_are_read_at_once", ReadsAll())
+    with pytest.raises(AssertionError, match="the locations of some tables"):
+        check("the_locations_of_many_tables_are_read_at_once", ReadsAll())
+
+
+def test_locations_that_are_taken_from_what_is_known_are_found() -> None:
+    pointer = MemoryTablePointer()
+    pointer.unlucky = frozenset({"b"})
+    with pytest.raises(AssertionError, match="the locations in turn 1"):
+        check("the_locations_of_many_tables_are_read_at_once", pointer)
 
 
 def test_every_check_has_a_name_of_its_own() -> None:
