@@ -23,7 +23,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -269,7 +269,8 @@ def _bash(code: str, folder: Path, environ: Mapping[str, str], log: Path) -> Ite
         try:
             yield process
         finally:
-            if process.poll() is None:
+            # The group outlives its leader as long as anything runs in it.
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(END_SECONDS)

@@ -34,6 +34,7 @@ from integration.documents import (
     new_user,
     read_blocks,
 )
+from integration.faults import until
 from integration.spark_fixtures import SETTINGS
 from integration.stores.minio import local_object_store
 
@@ -155,6 +156,12 @@ def test_only_these_blocks_run_nowhere() -> None:
     }
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_the_files_that_blocks_take_from_the_checkout_are_there(page: str) -> None:
+    named = [path for block in read_blocks(page) for path in re.findall(r"(?<![/\w])conf/[\w./-]*\w", block.code)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 # The rules bite.
 
 
@@ -206,6 +213,20 @@ def test_a_block_that_fails_is_found(tmp_path: Path, language: str, code: str, s
     with pytest.raises(AssertionError, match=r"page\.md:7") as caught, new_user(tmp_path, {}) as user:
         user.run(Block("page.md:7", language, code))
     assert said in str(caught.value)
+
+
+SERVER = """
+iceberg-hms() { sleep 300 & echo $! > pid; echo '"event":"listening"'; wait; }
+iceberg-hms serve
+"""
+
+
+@pytest.mark.parametrize("code", ["sleep 300 &\necho $! > pid", SERVER])
+def test_what_a_block_starts_ends_with_its_user(tmp_path: Path, code: str) -> None:
+    with new_user(tmp_path, {}) as user:
+        user.run(Block("p:1", "sh", code))
+        process = Path("/proc") / (tmp_path / "checkout" / "pid").read_text().strip()
+    until(lambda: not process.exists(), "the end of what the block started")
 
 
 def test_what_a_block_exports_and_writes_is_there_in_the_next_ones(tmp_path: Path) -> None:
