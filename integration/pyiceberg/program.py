@@ -183,14 +183,20 @@ def update_spec(run: Run) -> object:
     with run.table.update_spec() as update:
         update.add_field("kind", IdentityTransform(), "kind")
         update.add_field("id", BucketTransform(4), "id_bucket")
-    with run.table.update_spec() as update:
-        update.remove_field("id_bucket")
     return None
 
 
 @step
 def append_to_partitions(run: Run) -> object:
     run.table.append(pa.concat_tables([later(12, 13), later(14, kind="warn")]))
+    return None
+
+
+@step
+def remove_a_partition_field(run: Run) -> object:
+    with run.table.update_spec() as update:
+        update.remove_field("id_bucket")
+    run.table.append(later(22, kind="warn"))
     return None
 
 
