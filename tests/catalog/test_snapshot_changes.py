@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.snapshot_changes import changes_between
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 
 SCHEMA = {
     "type": "struct",
@@ -167,3 +169,23 @@ def test_an_expired_snapshot_may_be_where_the_changes_begin_and_none_on_the_way(
     for since in (first, None):
         with pytest.raises(InvalidInput, match="has expired"):
             table.changes(since)
+
+
+def test_snapshots_of_version_1_without_a_list_are_read_by_their_entries(table: Table) -> None:
+    store = MemoryManifestStore()
+    metadata = table.metadata.replace(format_version=1)
+    paths = []
+    for id_, name in ((1, "a"), (2, "b")):
+        entry = ManifestEntry(EntryStatus.ADDED, data_file(name), snapshot_id=id_)
+        paths += [
+            each.manifest_path for each in store.open().write(metadata, metadata.schema, metadata.spec, id_, [entry])
+        ]
+    snapshots = [
+        {"snapshot-id": 1, "timestamp-ms": 1, "manifests": paths[:1]},
+        {"snapshot-id": 2, "timestamp-ms": 2, "manifests": paths, "parent-snapshot-id": 1},
+    ]
+    metadata = metadata.replace(snapshots=snapshots, current_snapshot_id=2)
+    for since, wanted in ((1, [("b", 2)]), (None, [("a", 1), ("b", 2)])):
+        changes = list(changes_between(metadata, since, "main", store.open()))
+        assert [(each.path[9:10], each.snapshot_id) for each in changes] == wanted
+        assert {each.snapshot_operation for each in changes} == {None}

@@ -150,7 +150,7 @@ class NewSnapshots:
 
         Raises MetastoreUnavailable and the like; for names that begin NoSuchNamespace, NoSuchTable, and StorageError if
         a table's store does not answer; InvalidInput for more tables than `TABLES_MAX`."""
-        rows = self._scan(known=True)
+        rows = self._scan()
         if any(name not in rows for name in self._positions):
             # A table that is renamed while its namespaces are read may be missed under both names.
             rows = self._scan()
@@ -177,12 +177,12 @@ class NewSnapshots:
         for moved in self._read_moved(rows):
             yield from self._follow(moved)
 
-    def _scan(self, *, known: bool = False) -> dict[TableName, str]:
-        """The metadata location of each table that is watched and there. known: take it from the last scan where that
-        is likely to be right still."""
+    def _scan(self) -> dict[TableName, str]:
+        """The metadata location of each table that is watched and there; but for the first time a table that moved may
+        be where the last scan saw it."""
         lister = self._services.lister
         last: dict[str, dict[str, str]] = defaultdict(dict)
-        for name, location in self._seen.items() if known else ():
+        for name, location in self._seen.items():
             last[name.namespace][name.name] = location
         found: dict[TableName, str] = {}
         for namespace in sorted(self._namespaces):

@@ -91,6 +91,11 @@ def test_a_replaced_history_leaves_everything_and_begins_anew() -> None:
     assert (left.kind, left.snapshot, left.left) == (ROLLBACK, None, (4, 3, 2, 1))
 
 
+def test_a_main_without_a_snapshot_left_all_even_where_the_oldest_expired() -> None:
+    [left] = moves(Head(4, 4), metadata(None, {3: 2, 4: 3}), not_asked)
+    assert (left.kind, left.snapshot, left.left[:2]) == (ROLLBACK, None, (4, 3))
+
+
 def test_what_nobody_knows_is_a_gap_and_only_what_is_surely_new_follows() -> None:
     gone = metadata(7, {2: 1, 5: 2, 6: 5, 7: 6})
     assert followed(4, gone) == [(GAP, 5), (SNAPSHOT, 6), (SNAPSHOT, 7)]

@@ -18,7 +18,7 @@ from iceberg_hms.catalog.watching import new_snapshots, positions
 from iceberg_hms.catalog.watching.head_moves import ChangeKind
 from iceberg_hms.catalog.watching.new_snapshots import NewSnapshots, TableChange
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import TableName, ThreadEvent
 from iceberg_hms.errors import (
     InvalidInput,
     MetastoreUnavailable,
@@ -29,6 +29,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -275,6 +276,13 @@ def test_a_list_may_grow_and_shrink_between_two_watchers(catalog: Catalog, table
     assert "nyc" not in shrunk.token.replace("nyc.db", "")
 
 
+def test_a_table_that_is_named_besides_its_namespace_goes_on_where_it_was(catalog: Catalog, table: Table) -> None:
+    token = begun(catalog).token
+    missed = append(table)
+    grown = catalog.new_snapshots(["nyc", "nyc.flights"], token=token)
+    assert kinds(grown.poll()) == [("nyc.flights", "snapshot", missed)]
+
+
 def test_a_name_that_nothing_has_is_refused_at_the_beginning(catalog: Catalog, pointer: MemoryTablePointer) -> None:
     pointer.add_hive_table(TableName("nyc", "hive"))
     for watch, error in (
@@ -358,6 +366,27 @@ def test_the_iteration_outlives_an_outage_and_logs_it_once(
         watcher.stop()
     told = [each.message for each in caplog.records if "metastore answers" in each.message]
     assert [each.startswith("No metastore answers") for each in told] == [True, False]
+
+
+def test_it_waits_between_two_polls() -> None:
+    waits: list[float | None] = []
+
+    class Recorded(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            if len(waits) == 3:
+                self.set()
+            return self.is_set()
+
+    class Recording(ThreadRuntime):
+        def event(self) -> ThreadEvent:
+            return Recorded()
+
+    pointer = MemoryTablePointer(namespaces=("nyc",))
+    with memory_catalog(pointer=pointer, runtime=Recording()) as catalog:
+        assert list(catalog.new_snapshots(["nyc"], poll_seconds=7)) == []
+    assert waits == [7, 7, 7]
+    assert len(pointer.calls) == 3
 
 
 def test_an_outage_that_takes_too_long_is_raised(pointer: MemoryTablePointer) -> None:
