@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +16,18 @@ from typing import Any
 
 import pytest
 
+import iceberg_hms
 from iceberg_hms.catalog.watching.head_moves import ChangeKind
-from iceberg_hms.catalog.watching.new_snapshots import TableChange
+from iceberg_hms.catalog.watching.new_snapshots import NewSnapshots, TableChange
 from iceberg_hms.clock import SystemClock
+from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.tables.pointer_locations import PointerLocations
 from iceberg_hms.metastore.tables.table_names import TableNames
 from integration import interop
 from integration.concurrent_writers import ROOT, ConcurrentWriters
 from integration.faults import SCHEMA
 from integration.rest_clients import catalog as catalog
+from integration.test_metastore_restarts import Metastores
 
 #: Of each table: what appends to it. The last is PyIceberg's own Hive catalog.
 CLIENTS = ("library", "library", "library", "hive")
@@ -98,6 +103,42 @@ def last_changes(catalog: Any, namespace: str, token: str) -> list[TableChange]:
     found = list(watcher.poll())
     assert list(watcher.poll()) == []
     return found
+
+
+def test_a_watcher_outlives_a_metastore_that_is_killed_and_started_again(tmp_path: Path) -> None:
+    metastores = Metastores(tmp_path / "hms")
+    metastores.start()
+    seen: queue.Queue[tuple[str, int]] = queue.Queue()
+
+    def watch(watcher: NewSnapshots) -> None:
+        for change in watcher:
+            assert change.snapshot is not None
+            seen.put((change.kind, change.snapshot.snapshot_id))
+
+    with (
+        iceberg_hms.connect(metastores.uri, metastores.warehouse) as catalog,
+        catalog.new_snapshots(["nyc"], poll_seconds=0.2) as watcher,
+    ):
+        catalog.create_namespace("nyc")
+        table = catalog.create_table("nyc.flights", SCHEMA)
+        assert list(watcher.poll()) == []
+        thread = threading.Thread(target=watch, args=[watcher])
+        thread.start()
+        try:
+            for number in range(2):
+                path = f"file:{interop.small_parquet(tmp_path / f'{number}.parquet', [number])}"
+                [snapshot] = table.append([path]).snapshot_ids
+                assert seen.get(timeout=60) == (ChangeKind.SNAPSHOT, snapshot)
+                if number == 0:
+                    metastores.kill()
+                    with pytest.raises(MetastoreUnavailable):
+                        list(catalog.new_snapshots(["nyc"], token=watcher.token).poll())
+                    metastores.start()
+        finally:
+            watcher.stop()
+            thread.join()
+            metastores.kill()
+    assert seen.empty()
 
 
 class QuickFilters(SystemClock):

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.errors import NoSuchNamespace
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchNamespace
 from iceberg_hms.metastore.connection.faults import ServerFault
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
 from iceberg_hms.metastore.tables.table_names import TableNames
@@ -49,7 +49,20 @@ class PointerLocations:
     def read(
         self, namespace: str, names: Collection[str] | None, known: Mapping[str, str], turn: int
     ) -> dict[str, str]:
-        """As `TableLister.locations_in`."""
+        """As `TableLister.locations_in`. Raises MetastoreUnavailable for an error that may pass, such as an outage of
+        the metastore's database."""
+        try:
+            return self._read(namespace, names, known, turn)
+        except ServerFault as fault:
+            if not fault.final:
+                raise MetastoreUnavailable(
+                    f"The metastore could not read the tables of {namespace}: {fault.detail}"
+                ) from fault
+            raise
+
+    def _read(
+        self, namespace: str, names: Collection[str] | None, known: Mapping[str, str], turn: int
+    ) -> dict[str, str]:
         if names is not None:
             return self._of_rows(namespace, names)
         begun = self._clock.monotonic()

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import AccessDenied, MetastoreUnavailable
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.tables.pointer_locations import FULL_TURNS, PointerLocations
 from iceberg_hms.metastore.tables.table_names import TableNames
@@ -164,3 +166,17 @@ def test_named_tables_are_read_by_row_and_a_missing_database_has_none(
     assert locations.read("db", ["t1", "missing"], there, 1) == {"t1": there["t1"]}
     assert rows_read(hms) == 1
     assert locations.read("missing", None, there, 1) == {}
+
+
+def test_an_error_that_may_pass_is_an_outage_and_a_refusal_is_none(
+    hms: FakeHms, locations: PointerLocations, there: dict[str, str]
+) -> None:
+    hms.misbehave["get_table_objects_by_name_req"].append(MetaException("the database is down"))
+    with pytest.raises(MetastoreUnavailable, match="could not read the tables of db: the database is down"):
+        locations.read("db", ["t1"], {}, 0)
+    hms.misbehave["get_table_objects_by_name_req"].append(
+        MetaException("User ada is not allowed to perform this API call")
+    )
+    with pytest.raises(AccessDenied):
+        locations.read("db", ["t1"], {}, 0)
+    assert locations.read("db", ["t1"], {}, 0) == {"t1": there["t1"]}
