@@ -94,9 +94,9 @@ def log(tmp_path: Path) -> Iterator[IO[str]]:
     assert "Traceback" not in path.read_text()
 
 
-def serving(metastores: Metastores, log: IO[str]) -> Any:
+def serving(metastores: Metastores, log: IO[str], *, wait_ms: int = 30_000) -> Any:
     where = ["--metastore-uri", metastores.uri, "--warehouse", metastores.warehouse, "--port", "0", "--no-auth"]
-    return running("serve", *where, stderr=log)
+    return running("serve", *where, "--set", f"rest.commit-wait-ms={wait_ms}", stderr=log)
 
 
 def ready_after(uri: str, seconds: float) -> float:
@@ -109,7 +109,7 @@ def ready_after(uri: str, seconds: float) -> float:
 def test_a_server_that_starts_before_its_metastore_is_ready_when_that_answers(
     metastores: Metastores, log: IO[str]
 ) -> None:
-    with serving(metastores, log) as (_, event):
+    with serving(metastores, log, wait_ms=500) as (_, event):
         uri = event["uri"]
         table = f"{uri}/v1/namespaces/early/tables/t"
         assert httpx.get(f"{uri}/health/live", timeout=START).status_code == 200

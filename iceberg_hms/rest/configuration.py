@@ -41,7 +41,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     ),
     Endpoint("GET", _TABLES, tables.list_tables, Action.LIST_TABLES),
     Endpoint("POST", _TABLES, tables.create_table, Action.CREATE_TABLE, takes_locks=True),
-    Endpoint("GET", _TABLE, tables.load_table, Action.LOAD_TABLE),
+    Endpoint("GET", _TABLE, tables.load_table, Action.LOAD_TABLE, is_held=True),
     Endpoint(
         "POST",
         _TABLE,
@@ -53,7 +53,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         refuses_itself=True,
     ),
     Endpoint("DELETE", _TABLE, tables.drop_table, Action.DROP_TABLE, takes_locks=True, refuses_itself=True),
-    Endpoint("HEAD", _TABLE, tables.table_exists, Action.LOAD_TABLE),
+    Endpoint("HEAD", _TABLE, tables.table_exists, Action.LOAD_TABLE, is_held=True),
     Endpoint("POST", _TABLE + "/metrics", metrics_reports.report_metrics, Action.REPORT_METRICS),
     Endpoint("POST", _NAMESPACE + "/register", tables.register_table, Action.REGISTER_TABLE, takes_locks=True),
     Endpoint("POST", "/v1/tables/rename", tables.rename_table, Action.RENAME_TABLE, takes_locks=True),

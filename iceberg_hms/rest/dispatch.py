@@ -40,6 +40,7 @@ from iceberg_hms.rest.admission import Admission, HeldByRequest
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
+from iceberg_hms.rest.held_reads import HeldReads
 from iceberg_hms.rest.payloads import Page, decode_segment, joined_parts
 from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.purges import Purges
@@ -89,6 +90,7 @@ class ServerContext:
     the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
     warehouse: its name. warehouses: the settings of all that the server has, by name. vending: makes
     credentials for clients that ask for them; None: nothing does. table_config: what the others get with a table.
+    held_reads: what reads of tables wait in while the metastore is away.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
     the server's, except catalog, settings and vending."""
@@ -109,10 +111,13 @@ class ServerContext:
     warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
     vending: CredentialVending | None = None
     table_config: TableConfig = field(init=False)
+    held_reads: HeldReads = field(init=False)
 
     def __post_init__(self) -> None:
         config = orjson.dumps(self.settings.table_config)
         object.__setattr__(self, "table_config", TableConfig(config, version=config))
+        held = HeldReads(self.clock, self.settings.rest_commit_wait_ms / 1000)
+        object.__setattr__(self, "held_reads", held)
 
     @property
     def memory(self) -> MemoryBudget:
@@ -208,6 +213,7 @@ class Endpoint:
     takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     refuses_itself: its handler looks at the table before it says that the server is read-only.
+    is_held: it waits for a metastore that is away (`held_reads`): it changes nothing, and its body is empty.
     """
 
     method: str
@@ -218,6 +224,7 @@ class Endpoint:
     commit: bool = False
     never_blocks: bool = False
     refuses_itself: bool = False
+    is_held: bool = False
 
 
 class Resource:
@@ -297,6 +304,10 @@ class Resource:
         )
         incoming.entry.begun = True
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
+        if endpoint.is_held:
+            return await context.held_reads.run(
+                lambda: threads.run_for(held.caller, partial(_read, endpoint, request)), incoming.received
+            )
         on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
         answer = (
             endpoint.handler(request)
@@ -319,6 +330,13 @@ class Resource:
             if not endpoint.refuses_itself:
                 raise ReadOnly
         return entry.caller
+
+
+def _read(endpoint: Endpoint, request: RestRequest) -> Response:
+    answer = endpoint.handler(request)
+    if not isinstance(answer, Response):
+        raise TypeError(f"{endpoint.template} answers with {type(answer).__name__}")
+    return answer
 
 
 async def read_body(

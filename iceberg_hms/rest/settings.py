@@ -103,7 +103,12 @@ class RestSettings(SettingsGroup):
         "REST requests with locks to serve at the same time. Commits that wait in a queue take no thread.",
     )
     rest_commit_wait_ms: int = number(
-        "rest.commit-wait-ms", 30_000, 1, DAY_MS, "How long a REST commit waits for its group and its lock."
+        "rest.commit-wait-ms",
+        30_000,
+        1,
+        DAY_MS,
+        "How long a REST commit waits for its group and its lock, and a commit or a load of a table for a metastore "
+        "that is away.",
     )
     rest_drain_ms: int = number(
         "rest.drain-ms",

@@ -1,6 +1,6 @@
 """Holds a group while its metastore is away, and nothing of it was sent.
 
-A metastore that restarts is away for some seconds. A client that is told so fails its job, unless it sends the commit
+A metastore that restarts is away for some seconds. A client that hears so fails its job, unless it sends the commit
 again by itself: Java's REST client does after a 429, PyIceberg's does not. So the group begins again, until the
 metastore is back or the time of its callers is over. What a failed try wrote no table names.
 
