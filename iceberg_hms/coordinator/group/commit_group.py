@@ -130,9 +130,7 @@ class CommitGroup:
         self._behind_foreign_writer = False
         self._figures = GroupFigures(started=ports.runtime.now())
         self._outcomes = GroupOutcomes(name, commits, sources, holds_back)
-        self._refusals = RefusedSwaps(
-            settings.refusal_max_swaps, lambda: ports.pointer.accepts_writes(name), ports.runtime.now
-        )
+        self._refusals = self._new_refusals()
         self._files = GroupFiles(commits)
         self._moves = Moves(ports, name)
         self._lock = GroupLock(ports.runtime, name, commits, self._swaps)
@@ -157,18 +155,19 @@ class CommitGroup:
         return GroupResult(location, self._contested, self._behind_foreign_writer, self._outcomes.answered_at)
 
     def _load_to_swap_once_there(self, kept_lock: HeldLock | None) -> None:
-        """Steps 2 to 8, from the beginning as often as they end before anything was sent, since the metastore is
-        away."""
+        """Steps 2 to 8, from the beginning as often as they end because the metastore is away, and nothing that was
+        sent was made, or ever will be."""
         while True:
             try:
                 return self._load_to_swap(kept_lock)
             except MetastoreUnavailable as error:
-                if any(swap.was_sent for swap in self._swaps):
+                if any(swap.status is not CommitStatus.FAILURE for swap in self._swaps):
                     raise
                 self._hold.wait(error, self._commits)
             self._abandon()
             self._outcomes.begin_again()
             self._lock.gone()
+            self._refusals = self._new_refusals()
             self._waiting = [commit for commit in self._commits if commit.outcome is None]
             # Look at the table first: that costs least while the metastore is away.
             self._last = GroupResult()
@@ -209,6 +208,10 @@ class CommitGroup:
                 lock.release()
             lock = None
         raise LockNotAcquired(f"the lock of {self._name} was lost again and again before a swap could be sent")
+
+    def _new_refusals(self) -> RefusedSwaps:
+        pointer, name = self._ports.pointer, self._name
+        return RefusedSwaps(self._settings.refusal_max_swaps, lambda: pointer.accepts_writes(name), self._runtime.now)
 
     # Steps 2 to 4: load, stage, write
 
@@ -464,7 +467,8 @@ class CommitGroup:
             self._sent.settle(sent, CommitStatus.FAILURE)
             self._attempt = attempt
             raise
-        check = SwapStatusCheck(self._ports, self._settings, swap, lock, overdue)
+        until = max((commit.deadline for commit in attempt.commits), default=0.0)
+        check = SwapStatusCheck(self._ports, self._settings, swap, lock, overdue, until=until)
         found = check.status(answer)
         self._sent.settle(sent, found, answer, lock_stays_seconds=check.locks_stay_seconds)
         self._figures.swap_ms += (self._runtime.now() - started) * 1000

@@ -14,6 +14,8 @@
                                                                             send it again
     Unanswered, without a lock     the same, of a creation                  look; absence is no proof
 
+Where the metastore went away with a swap, this goes on until it is back, as long as the callers of the swap wait.
+
 However we know that a swap was made, it counts only if the lock covered it: otherwise the writer that took the lock may
 have swapped over it, or be about to. Then we acquire the lock again, behind that writer, and look at the row.
 
@@ -48,13 +50,21 @@ from iceberg_hms.coordinator.ports import (
 )
 from iceberg_hms.coordinator.reading.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
-from iceberg_hms.errors import CommitStateUnknown, CompareAndSwapUnproven, IcebergHmsError, LockLost
+from iceberg_hms.errors import (
+    CommitStateUnknown,
+    CompareAndSwapUnproven,
+    IcebergHmsError,
+    LockLost,
+    MetastoreUnavailable,
+)
 
 logger = logging.getLogger(__name__)
 
 #: The longest time between two checks while a table's lock is kept for a swap that may still be made: nobody else can
 #: commit meanwhile.
 LONGEST_WAIT_SECONDS: Final = 10.0
+#: The longest time between two looks for a metastore that went away with a swap.
+AWAY_WAIT_SECONDS: Final = 1.0
 #: How long the callers of a swap whose lock was lost wait for it to be taken again; then they hear "unknown".
 _CALLERS_WAIT_SECONDS: Final = 10.0
 
@@ -124,6 +134,8 @@ class StatusCheck:
         self._overdue = overdue
         self._look_at_row = look
         self._base_location = base_location
+        #: The last look found no metastore; the last that found one, the row at another place than our base.
+        self._is_away = self._has_moved = False
         #: For how long the locks stay, since the request may still be made; 0: they may be given back.
         self.locks_stay_seconds = 0.0
 
@@ -153,11 +165,17 @@ class StatusCheck:
             case Refused() | Unanswered():
                 atomic = isinstance(answer, Unanswered) and answer.atomic
                 found = self._send_again() or self._look_until_seen(status_checks(runtime, settings), atomic=atomic)
+        if found is CommitStatus.UNKNOWN:
+            found = self._find_once_there(answer)
         return self._count() if found is CommitStatus.SUCCESS else found
 
     def _send_again(self) -> CommitStatus | None:
         """SUCCESS if the same request was sent once more, and made now; any other answer leaves the question open."""
         return None
+
+    def _find_once_there(self, answer: SwapAnswer) -> CommitStatus:  # noqa: ARG002 - a swap's
+        """What is found when the metastore is back, if it went away with the request."""
+        return CommitStatus.UNKNOWN
 
     def _count(self) -> CommitStatus:
         """What a request that was made counts as."""
@@ -178,10 +196,12 @@ class StatusCheck:
         """
         try:
             current, found = self._look_at_row()
+            self._is_away = False
         except IcebergHmsError as error:
+            self._is_away = isinstance(error, MetastoreUnavailable)
             logger.warning("the outcome of a request for %s could not be looked up: %s", self._name, error)
             return CommitStatus.UNKNOWN
-        has_moved = current != self._base_location
+        has_moved = self._has_moved = current != self._base_location
         if found is CommitStatus.FAILURE and could_still_land and not (atomic and has_moved):
             return CommitStatus.UNKNOWN
         return found
@@ -223,7 +243,9 @@ class ResolvableSwap(Protocol):
 
 
 class SwapStatusCheck(StatusCheck):
-    """Adds what only a swap needs: it is sent again where that is atomic, and counts only if the lock covered it."""
+    """Adds what only a swap needs: it is sent again where that is atomic, and counts only if the lock covered it.
+
+    until: how long its callers wait for a metastore that went away with it, by `Runtime.now()`."""
 
     def __init__(
         self,
@@ -232,19 +254,68 @@ class SwapStatusCheck(StatusCheck):
         swap: ResolvableSwap,
         lock: HeldLock,
         overdue: Callable[[], None],
+        *,
+        until: float = 0.0,
     ) -> None:
         super().__init__(ports, settings, swap.name, [lock], overdue, swap.look, swap.base_location)
         self._swap = swap
         self._lock = lock
+        self._until = until
+        #: The second swap was answered.
+        self._was_answered = False
 
     def _send_again(self) -> CommitStatus | None:
+        return self._send_again_under(self._lock)
+
+    def _send_again_under(self, lock: HeldLock) -> CommitStatus | None:
         try:
-            self._lock.ensure_held()
-            answer = self._swap.send(Sending((self._lock,), require_cas=True))
+            lock.ensure_held()
+            answer = self._swap.send(Sending((lock,), require_cas=True))
         except IcebergHmsError as error:
             logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
             return None
+        self._was_answered = not isinstance(answer, Unanswered)
         return CommitStatus.SUCCESS if isinstance(answer, Swapped) else None
+
+    def _find_once_there(self, answer: SwapAnswer) -> CommitStatus:
+        """A metastore that restarts is away for longer than `commit.status-check.*` allows, and its callers would not
+        know their outcome. So look until it is back, while they wait, and then send again what is atomic: of equal
+        swaps at most one is made, under whichever lock."""
+        runtime = self._ports.runtime
+        atomic = isinstance(answer, Unanswered) and answer.atomic
+        is_over = isinstance(answer, Refused) and not answer.in_doubt
+        while (atomic or is_over) and (remaining := self._until - runtime.now()) > 0:
+            found = self._look(could_still_land=not is_over, atomic=atomic)
+            if found is not CommitStatus.UNKNOWN:
+                return found
+            if not self._is_away:
+                if is_over or self._has_moved or self._was_sent_again():
+                    break
+                if self._send_again_once_there(remaining) is CommitStatus.SUCCESS:
+                    return CommitStatus.SUCCESS
+                if self._was_sent_again():
+                    # Refused: a last look tells why.
+                    continue
+            runtime.sleep(min(AWAY_WAIT_SECONDS * (1 - runtime.jitter() / 2), remaining))
+        return CommitStatus.UNKNOWN
+
+    def _was_sent_again(self) -> bool:
+        return self._was_answered
+
+    def _send_again_once_there(self, seconds: float) -> CommitStatus | None:
+        try:
+            self._lock.seconds_since_renewal()
+        except LockLost:
+            # It was not renewed while the metastore was away.
+            self._lock.release()
+            again = self._acquire_again(seconds)
+            if again is None:
+                return None
+            try:
+                return self._send_again_under(again)
+            finally:
+                again.release()
+        return self._send_again()
 
     def _count(self) -> CommitStatus:
         """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours. What we see

@@ -177,11 +177,21 @@ def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
 
 
 def test_a_look_up_that_fails_after_a_refusal_is_unknown(harness):
-    """swap: refused | look: the metastore is gone"""
-    harness.pointer.before_moves.append(lambda: harness.pointer.load_errors.append(MetastoreUnavailable("gone")))
+    """swap: refused | look: the metastore is gone, for longer than the caller waits"""
+    gone = [MetastoreUnavailable("gone")] * 100
+    harness.pointer.before_moves.append(lambda: harness.pointer.load_errors.extend(gone))
     harness.pointer.answers.append(ScriptedAnswer.REFUSED)
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/a"))
+
+
+def test_a_look_up_that_fails_after_a_refusal_is_repeated_while_the_caller_waits(harness):
+    """swap: refused | look: the metastore is gone | look: it is back, and the swap is not made | swap"""
+    gone = [MetastoreUnavailable("gone")] * 10
+    harness.pointer.before_moves.append(lambda: harness.pointer.load_errors.extend(gone))
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
 
 
 def test_a_defect_of_the_driver_in_the_middle_of_a_swap_is_unknown(harness):

@@ -118,7 +118,7 @@ def resolve(answer, pointer, **more):
     return check_of(pointer, **more).status(answer)
 
 
-def check_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None):
+def check_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None, wait_seconds=0.0):
     runtime, files, told = runtime or QuickRuntime(), files_of(CHAIN), [] if told is None else told
     settings, events = Harness().settings, Harness()
     world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, events)
@@ -126,7 +126,9 @@ def check_of(pointer, *, lock=None, table_lock=None, told=None, runtime=None):
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
     swap = TableSwap(world, cache, attempt)
-    return SwapStatusCheck(world, settings, swap, lock or ScriptedLock(runtime), lambda: told.append(runtime.now()))
+    until = runtime.now() + wait_seconds
+    lock = lock or ScriptedLock(runtime)
+    return SwapStatusCheck(world, settings, swap, lock, lambda: told.append(runtime.now()), until=until)
 
 
 def test_a_swap_that_the_lock_covered_counts_without_a_look():
@@ -324,6 +326,50 @@ def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
     assert pointer.sent_again == 0
 
 
+AWAY = [GONE] * 12
+
+
+@pytest.mark.parametrize(
+    ("found", "again", "expected", "sent"),
+    [
+        (["file:/ours"], Swapped(), CommitStatus.SUCCESS, 0),
+        (["file:/theirs"], Swapped(), CommitStatus.FAILURE, 0),
+        (["file:/elsewhere"], Swapped(), CommitStatus.UNKNOWN, 0),
+        (["file:/base"], Swapped(), CommitStatus.SUCCESS, 1),
+        (["file:/base", "file:/ours"], Refused(True, GONE), CommitStatus.SUCCESS, 1),
+        (["file:/base", "file:/theirs"], Refused(True, GONE), CommitStatus.FAILURE, 1),
+        (["file:/base"], Refused(False, MetastoreRefused("no")), CommitStatus.UNKNOWN, 1),
+    ],
+)
+@pytest.mark.parametrize("is_lock_lost", [False, True])
+def test_a_metastore_that_went_away_with_a_swap_is_asked_once_it_is_back(found, again, expected, sent, is_lock_lost):
+    """An outage longer than `commit.status-check.*`, after which the swap is sent again under whichever lock there is;
+    under a lost one the table is looked at once more before it counts."""
+    pointer = Restarting(*AWAY, *found, *(["file:/ours"] if expected is CommitStatus.SUCCESS else []), again=again)
+    lock, table_lock = ScriptedLock(QuickRuntime(), lost=is_lock_lost), ScriptedTableLock()
+    status = resolve(Unanswered(GONE, atomic=True), pointer, lock=lock, table_lock=table_lock, wait_seconds=60.0)
+    assert status is expected
+    assert pointer.sent_again == sent
+    assert table_lock.taken == is_lock_lost * (sent + (expected is CommitStatus.SUCCESS))
+
+
+class Restarting(ScriptedPointer):
+    """No swap reaches it while it is away."""
+
+    def swap(self, *arguments, **options):
+        if self.locations[0] is GONE:
+            raise GONE
+        return super().swap(*arguments, **options)
+
+
+def test_nobody_waits_for_a_metastore_longer_than_the_callers_do():
+    runtime = QuickRuntime()
+    began = runtime.now()
+    pointer = Restarting(GONE)
+    assert resolve(Unanswered(GONE, atomic=True), pointer, runtime=runtime, wait_seconds=30.0) is CommitStatus.UNKNOWN
+    assert 30.0 <= runtime.now() - began < 40.0
+
+
 @pytest.mark.parametrize("atomic", [True, False])
 def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(atomic):
     """swap of x under way, unknown | x again, with y and z: based on what was there | the first swap lands | ours is
@@ -331,9 +377,10 @@ def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares
     harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1, unanswered_swap_timeout_ms=100)
     harness.create()
     harness.pointer.atomic = atomic
-    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] if atomic else [])])
+    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] * 100 if atomic else [])])
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/x", snapshot_id=42))
+    harness.pointer.answers.clear()
     harness.lock.queues.reap(NAME)
     members = harness.members(append("file:/x", snapshot_id=42), append("file:/y"), set_properties(z="yes"))
     harness.pointer.before_moves.append(harness.pointer.deliver_delayed)
