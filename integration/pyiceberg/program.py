@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +15,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
 from pyiceberg.view.metadata import ViewVersion
+
+from iceberg_hms.coordinator.ports import Files
+from iceberg_hms.format.locations import Location, parse
 
 FIRST = pa.schema([("id", pa.int32()), ("level", pa.string()), ("price", pa.float32())])
 LATER = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("price", pa.float64()), ("note", pa.string())])
@@ -34,13 +35,18 @@ def later(*ids: int, kind: str = "info", note: str | None = None) -> pa.Table:
 
 @dataclass
 class Run:
-    """The program on one catalog. namespace: its own; location: of the namespace. kept: what a step leaves for later
-    ones."""
+    """The program on one catalog. namespace: its own; location: of the namespace. files: of the store, seen by another
+    than PyIceberg."""
 
     catalog: Catalog
     namespace: str
     location: str
-    kept: dict[str, Any] = field(default_factory=dict)
+    files: Files
+
+    @property
+    def incoming(self) -> str:
+        """A data file that another program wrote."""
+        return f"{self.location}/incoming.parquet"
 
     @property
     def name(self) -> tuple[str, str]:
@@ -103,16 +109,15 @@ def append_of_a_reader(run: Run) -> object:
 
 @step
 def add_files(run: Run) -> object:
-    location = f"{run.location}/incoming.parquet"
-    path = _path(location)
-    pq.write_table(first(7, 8, level="error"), path)
     table = run.table
-    table.add_files([location])
+    with table.io.new_output(run.incoming).create() as file:
+        pq.write_table(first(7, 8, level="error"), file)
+    table.add_files([run.incoming])
     try:
-        table.add_files([location])
+        table.add_files([run.incoming])
     except ValueError:
-        return path.is_file()
-    return "added twice"
+        return "once"
+    return "twice"
 
 
 @step
@@ -405,7 +410,7 @@ _ID = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "typ
 @step
 def purge(run: Run) -> object:
     table = run.table
-    before = _files(table.location())
+    before = _files(run, table.location())
     reachable = set(table.inspect.all_files()["file_path"].to_pylist())
     reachable |= set(table.inspect.all_manifests()["path"].to_pylist())
     reachable |= {each.manifest_list for each in table.snapshots()}
@@ -416,20 +421,16 @@ def purge(run: Run) -> object:
         run.catalog.drop_table(run.name)
         return "no purge"
     # PyIceberg's expiration keeps the files of what expired, and a purge knows of none of those.
-    return _files(table.location()) == before - {_path(each) for each in reachable}
+    return _files(run, table.location()) == before - set(map(parse, reachable))
 
 
-def _files(location: str) -> set[Path]:
-    return {path for path in _path(location).rglob("*") if path.is_file()}
-
-
-def _path(location: str) -> Path:
-    return Path(urlsplit(location).path)
+def _files(run: Run, location: str) -> set[Location]:
+    return {parse(each.location) for each in run.files.list_files(location)}
 
 
 @step
 def the_file_that_was_added(run: Run) -> object:
-    return _path(f"{run.location}/incoming.parquet").is_file()
+    return parse(run.incoming) in _files(run, run.location)
 
 
 @step

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
 import iceberg_hms
+from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.server import RestServer
 from integration.pyiceberg.program import STEPS, Run, state
 from integration.rest_clients import TOKEN
+from integration.stores.minio import ObjectStore
 
 #: Step -> catalog -> what it says instead.
 DIFFERENT: dict[str, dict[str, Any]] = {
@@ -26,34 +29,58 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 CODEC = {"write.parquet.compression-codec": "zstd"}
 
 
-@pytest.fixture
-def catalogs(metastore: Any) -> Iterator[dict[str, Catalog]]:
-    with ExitStack() as stack:
-        ours = stack.enter_context(iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse))
-        server = stack.enter_context(RestServer(ours, host="127.0.0.1", port=0, token=TOKEN))
-        metastore_properties = {"uri": metastore.uri, "warehouse": metastore.warehouse}
-        adapter = {**metastore_properties, "py-catalog-impl": "iceberg_hms.pyiceberg.HmsCatalog"}
-        made = {
-            "adapter": load_catalog("adapter", **adapter),
-            "rest": load_catalog("rest", type="rest", uri=server.uri, token=TOKEN),
-            "hive": load_catalog("hive", type="hive", **metastore_properties),
-        }
-        for catalog in made.values():
-            stack.enter_context(catalog)
-        yield made
-
-
-def test_a_program_does_the_same_on_each_catalog(catalogs: dict[str, Catalog], metastore: Any) -> None:
-    runs = {
-        name: Run(catalog, f"same_program_{name}", f"{metastore.warehouse}/same_program_{name}.db")
-        for name, catalog in catalogs.items()
+def catalogs(stack: ExitStack, ours: Any, metastore: Any, stores: Mapping[str, str]) -> dict[str, Catalog]:
+    """The three catalogs. stores: PyIceberg's properties for them."""
+    server = stack.enter_context(RestServer(ours, host="127.0.0.1", port=0, token=TOKEN))
+    properties = {"uri": metastore.uri, "warehouse": metastore.warehouse, **stores}
+    made = {
+        "adapter": load_catalog("adapter", **properties, **{"py-catalog-impl": "iceberg_hms.pyiceberg.HmsCatalog"}),
+        "rest": load_catalog("rest", type="rest", uri=server.uri, token=TOKEN, **stores),
+        "hive": load_catalog("hive", type="hive", **properties),
     }
-    for step in STEPS:
-        said = {name: step(run) for name, run in runs.items()}
-        seen = {name: state(run) for name, run in runs.items()}
-        differences = DIFFERENT.get(step.__name__, {})
-        assert said == {name: differences.get(name, said["adapter"]) for name in runs}, step.__name__
-        for table in seen["hive"].values():
-            table["properties"] = {**CODEC, **table["properties"]}
-        for name in runs:
-            assert seen[name] == seen["adapter"], (step.__name__, name)
+    for catalog in made.values():
+        stack.enter_context(catalog)
+    return made
+
+
+def check(metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str]) -> None:
+    """Run the program on all catalogs, a step at a time. settings: ours for the stores."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(
+            iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **settings)
+        )
+        runs = {
+            name: Run(
+                catalog,
+                f"same_program_{name}",
+                f"{metastore.warehouse}/same_program_{name}.db",
+                ours.services.ports.files,
+            )
+            for name, catalog in catalogs(stack, ours, metastore, stores).items()
+        }
+        for step in STEPS:
+            said = {name: step(run) for name, run in runs.items()}
+            seen = {name: state(run) for name, run in runs.items()}
+            differences = DIFFERENT.get(step.__name__, {})
+            assert said == {name: differences.get(name, said["adapter"]) for name in runs}, step.__name__
+            for table in seen["hive"].values():
+                table["properties"] = {**CODEC, **table["properties"]}
+            for name in runs:
+                assert seen[name] == seen["adapter"], (step.__name__, name)
+
+
+def test_a_program_does_the_same_on_each_catalog(metastore: Any) -> None:
+    check(metastore, {}, {})
+
+
+@pytest.mark.slow
+def test_it_does_so_in_a_bucket(object_store: ObjectStore, bucket: str, tmp_path: Path) -> None:
+    """The adapter knows the store by PyIceberg's properties alone."""
+    stores = {
+        "s3.endpoint": object_store.endpoint,
+        "s3.region": object_store.region,
+        "s3.access-key-id": object_store.access_key,
+        "s3.secret-access-key": object_store.secret_key,
+    }
+    with LocalMetastore(tmp_path / "hms", warehouse=f"s3://{bucket}/warehouse") as metastore:
+        check(metastore, object_store.settings(), stores)
