@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import MetastoreCatalog, PropertiesUpdateSummary
@@ -31,6 +31,7 @@ from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.pyiceberg import upstream
 from iceberg_hms.pyiceberg.configuration import file_io_properties, merged, settings_of
 from iceberg_hms.pyiceberg.errors import as_pyiceberg
+from iceberg_hms.pyiceberg.held_loads import Loaded, held_while_away
 from iceberg_hms.pyiceberg.tables import HmsTable, commits_blind_append
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class HmsCatalog(MetastoreCatalog):
         """Raises NoSuchTableError (NoSuchIcebergTableError for a table of another format), FileNotFoundError."""
         name = self._table(identifier)
         with as_pyiceberg():
-            loaded = self._hms.load(name)
+            loaded = self._held(lambda: self._hms.load(name))
         metadata = _parsed(loaded)
         location = str(loaded.metadata_location)
         return HmsTable(name, metadata, location, self._load_file_io(metadata.properties, location), self)
@@ -137,7 +138,7 @@ class HmsCatalog(MetastoreCatalog):
         except NoSuchTableError:
             return False
         with as_pyiceberg():
-            return self._hms.table_exists(name)
+            return self._held(lambda: self._hms.table_exists(name))
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
         """Make a table of a metadata file. Raises TableAlreadyExistsError, NoSuchNamespaceError, FileNotFoundError."""
@@ -281,6 +282,9 @@ class HmsCatalog(MetastoreCatalog):
         name = self._view_name(identifier)
         with as_pyiceberg():
             self._hms.views.drop(name)
+
+    def _held(self, load: Callable[[], Loaded]) -> Loaded:
+        return held_while_away(load, self._hms.services.ports.runtime)
 
     # Names: each level of PyIceberg's may be anything; the metastore has one level of namespaces.
 
