@@ -92,7 +92,7 @@ def test_what_a_crash_cut_off_is_run_again_by_a_successor_and_counts_once() -> N
 def test_an_unknown_change_is_sent_again_under_its_snapshot_id() -> None:
     resent = 0
     for seed in range(40):
-        schedule = ran(seed, faults=FaultPlan(pauses=2, lost_replies=2, late_changes=2), lock_writers=3, waits=(300.0,))
+        schedule = ran(seed, faults=FaultPlan(in_doubt_commits=3, lost_replies=2), lock_writers=3, waits=(5.0,))
         answer = [str(event) for event in schedule.wire.trace.events if "is answered unknown" in event.call]
         resent += any(
             attempt.answer is Answer.COMMITTED and any(attempt.operation in line for line in answer)
