@@ -411,7 +411,8 @@ _ID = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "typ
 def purge(run: Run) -> object:
     table = run.table
     before = _files(run, table.location())
-    reachable = set(table.inspect.all_files()["file_path"].to_pylist())
+    entries = [table.inspect.entries(each.snapshot_id).to_pylist() for each in table.snapshots()]
+    reachable = {entry["data_file"]["file_path"] for each in entries for entry in each}
     reachable |= set(table.inspect.all_manifests()["path"].to_pylist())
     reachable |= {each.manifest_list for each in table.snapshots()}
     reachable |= {each.metadata_file for each in table.metadata.metadata_log} | {table.metadata_location}
@@ -421,7 +422,8 @@ def purge(run: Run) -> object:
         run.catalog.drop_table(run.name)
         return "no purge"
     # PyIceberg's expiration keeps the files of what expired, and a purge knows of none of those.
-    return _files(run, table.location()) == before - set(map(parse, reachable))
+    wrong = _files(run, table.location()) ^ (before - set(map(parse, reachable)))
+    return sorted(map(str, wrong)) or "what was the table's is gone"
 
 
 def _files(run: Run, location: str) -> set[Location]:
