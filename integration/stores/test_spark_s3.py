@@ -30,6 +30,7 @@ from tests.security.callers import write_private
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-of-this-test"
 PROGRAM_SECONDS = 240
 BUCKET = "lake-of-spark"
@@ -191,7 +192,8 @@ def run_spark(
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**environ, "SPARK_CONF_DIR": str(folder)},
+        # Only the tests' own process finds the folders beside the package by itself.
+        env={**environ, "SPARK_CONF_DIR": str(folder), "PYTHONPATH": str(ROOT)},
         timeout=PROGRAM_SECONDS,
         check=False,
     )
