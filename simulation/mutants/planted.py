@@ -149,6 +149,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if False:\n",
     ),
     Mutant(
+        "take-absence-after-an-outage-for-proof",
+        "a swap that the metastore went away with may still be made while the row is where it was",
+        _STATUS_CHECK,
+        "            found = self._look(could_still_land=not is_over, atomic=atomic)\n",
+        "            found = self._look(could_still_land=False)\n",
+    ),
+    Mutant(
         "take-an-unmoved-pointer-for-absence",
         "an unanswered compare-and-swap is proved absent only once the pointer has left its base",
         _STATUS_CHECK,
