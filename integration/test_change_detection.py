@@ -6,7 +6,6 @@ import queue
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,13 +18,11 @@ import pytest
 import iceberg_hms
 from iceberg_hms.catalog.watching.head_moves import ChangeKind
 from iceberg_hms.catalog.watching.new_snapshots import NewSnapshots, TableChange
-from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.tables.pointer_locations import PointerLocations
-from iceberg_hms.metastore.tables.table_names import TableNames
 from integration import interop
 from integration.concurrent_writers import ROOT, ConcurrentWriters
 from integration.faults import SCHEMA
+from integration.moved_tables import check_filters
 from integration.rest_clients import catalog as catalog
 from integration.test_metastore_restarts import Metastores
 
@@ -141,36 +138,8 @@ def test_a_watcher_outlives_a_metastore_that_is_killed_and_started_again(tmp_pat
     assert seen.empty()
 
 
-class QuickFilters(SystemClock):
-    """By it the metastore takes no time for a filter and a hundred seconds for rows: four readings are one search."""
-
-    def __init__(self) -> None:
-        self.readings = 0
-
-    def monotonic(self) -> float:
-        self.readings += 1
-        return 100.0 * (self.readings // 4)
-
-
-def test_filters_find_the_tables_that_moved(
-    catalog: Any, namespace: str, pool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"t{each}" for each in range(25)]
-    before = {name: catalog.create_table(f"{namespace}.{name}", SCHEMA).metadata_location for name in names}
-    asked = Counter[str]()
-    ask = pool.ask
-    monkeypatch.setattr(pool, "ask", lambda method, **arguments: asked.update([method]) or ask(method, **arguments))
-    locations = PointerLocations(TableNames(pool), QuickFilters())
-    assert locations.read(namespace, None, {}, 0) == before
-    for turn in (1, 2, 3, 4):
-        asked.clear()
-        assert locations.read(namespace, None, before, turn) == before
-        assert asked == {"get_table_names_by_filter": 11 if turn % 4 else 17}
-    path = f"file:{interop.small_parquet(tmp_path / 'a.parquet', [1])}"
-    now = {**before, "t7": catalog.load_table(f"{namespace}.t7").append([path]).metadata_location}
-    asked.clear()
-    assert locations.read(namespace, None, before, 5) == now
-    assert asked == {"get_table_names_by_filter": 11, "get_table_objects_by_name_req": 1}
+def test_filters_find_the_tables_that_moved(metastore: Any, namespace: str, tmp_path: Path) -> None:
+    check_filters(metastore, namespace, tmp_path)
 
 
 def test_what_other_clients_do_to_tables_is_seen(metastore: Any, catalog: Any, namespace: str, tmp_path: Path) -> None:

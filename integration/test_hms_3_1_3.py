@@ -27,6 +27,7 @@ from integration.concurrent_writers import processes_lose_nothing
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
 from integration.interop import live_paths
+from integration.moved_tables import check_filters
 from integration.old_metastores import (
     HMS_3_1_3,
     OF_THE_FENCE,
@@ -69,6 +70,10 @@ def scene(short_lease: OldMetastore, tmp_path: Path) -> Iterator[Scene]:
 
 def test_it_listens_on_loopback_alone(server: OldMetastore) -> None:
     assert listening(server.pid or 0) == {"loopback"}
+
+
+def test_filters_find_the_tables_that_moved(server: OldMetastore, namespace: str, tmp_path: Path) -> None:
+    check_filters(server, namespace, tmp_path)
 
 
 @pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)

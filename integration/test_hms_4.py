@@ -35,6 +35,7 @@ from integration.concurrent_writers import processes_lose_nothing
 from integration.contract_checks import check_hive_tables, check_lock, check_pointer, check_views
 from integration.faults import SCHEMA
 from integration.interop import small_parquet
+from integration.moved_tables import check_filters
 from integration.old_metastores import (
     HMS_4_0_1,
     HMS_4_1_0,
@@ -88,6 +89,10 @@ def namespace(server: OldMetastore, request: pytest.FixtureRequest) -> str:
 
 def test_it_listens_on_loopback_alone(server: OldMetastore) -> None:
     assert listening(server.pid or 0) == {"loopback"}
+
+
+def test_filters_find_the_tables_that_moved(server: OldMetastore, namespace: str, tmp_path: Path) -> None:
+    check_filters(server, namespace, tmp_path)
 
 
 @pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)

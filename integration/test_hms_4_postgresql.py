@@ -21,6 +21,7 @@ from integration.concurrent_writers import processes_lose_nothing
 from integration.contract_checks import check_lock, check_pointer
 from integration.engines.postgresql import postgresql
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
+from integration.moved_tables import check_filters
 from integration.old_metastores import (
     HMS_4_0_1,
     HMS_4_1_0,
@@ -68,6 +69,10 @@ def test_it_listens_on_loopback_alone_and_compares_and_swaps_atomically(release:
     found = probe(server.uri, Settings.load({}, environ={}))
     assert (found.version, found.compare_and_swap) == (release.version, CompareAndSwap.ATOMIC)
     assert (found.lock_api, found.transaction_tables, found.problems) == (True, True, ())
+
+
+def test_filters_find_the_tables_that_moved(server: OldMetastore, namespace: str, tmp_path: Path) -> None:
+    check_filters(server, namespace, tmp_path)
 
 
 @pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
