@@ -261,8 +261,7 @@ class SwapStatusCheck(StatusCheck):
         self._swap = swap
         self._lock = lock
         self._until = until
-        #: The second swap was answered.
-        self._was_answered = False
+        self._times_sent_again = 0
 
     def _send_again(self) -> CommitStatus | None:
         return self._send_again_under(self._lock)
@@ -274,7 +273,7 @@ class SwapStatusCheck(StatusCheck):
         except IcebergHmsError as error:
             logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
             return None
-        self._was_answered = not isinstance(answer, Unanswered)
+        self._times_sent_again += 1
         return CommitStatus.SUCCESS if isinstance(answer, Swapped) else None
 
     def _find_once_there(self, answer: SwapAnswer) -> CommitStatus:
@@ -282,6 +281,7 @@ class SwapStatusCheck(StatusCheck):
         know their outcome. So look until it is back, while they wait, and then send again what is atomic: of equal
         swaps at most one is made, under whichever lock."""
         runtime = self._ports.runtime
+        sent_before = self._times_sent_again
         atomic = isinstance(answer, Unanswered) and answer.atomic
         is_over = isinstance(answer, Refused) and not answer.in_doubt
         while (atomic or is_over) and (remaining := self._until - runtime.now()) > 0:
@@ -289,18 +289,15 @@ class SwapStatusCheck(StatusCheck):
             if found is not CommitStatus.UNKNOWN:
                 return found
             if not self._is_away:
-                if is_over or self._has_moved or self._was_sent_again():
+                if is_over or self._has_moved or self._times_sent_again > sent_before:
                     break
                 if self._send_again_once_there(remaining) is CommitStatus.SUCCESS:
                     return CommitStatus.SUCCESS
-                if self._was_sent_again():
-                    # Refused: a last look tells why.
+                # Once: a metastore that is there and answers no swap may go on like that. A last look follows.
+                if self._times_sent_again > sent_before:
                     continue
             runtime.sleep(min(AWAY_WAIT_SECONDS * (1 - runtime.jitter() / 2), remaining))
         return CommitStatus.UNKNOWN
-
-    def _was_sent_again(self) -> bool:
-        return self._was_answered
 
     def _send_again_once_there(self, seconds: float) -> CommitStatus | None:
         try:

@@ -362,6 +362,16 @@ class Restarting(ScriptedPointer):
         return super().swap(*arguments, **options)
 
 
+def test_a_metastore_that_is_there_and_answers_no_swap_gets_one_more():
+    runtime = QuickRuntime()
+    began = runtime.now()
+    pointer = ScriptedPointer("file:/base", again=Unanswered(GONE, atomic=True))
+    found = resolve(Unanswered(GONE, atomic=True), pointer, runtime=runtime, wait_seconds=300.0)
+    assert found is CommitStatus.UNKNOWN
+    assert pointer.sent_again == 2
+    assert runtime.now() - began < 20.0
+
+
 def test_nobody_waits_for_a_metastore_longer_than_the_callers_do():
     runtime = QuickRuntime()
     began = runtime.now()
