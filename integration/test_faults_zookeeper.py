@@ -129,7 +129,7 @@ def test_17_the_lock_api_is_out_of_reach_for_one_writer_alone(
     scene.proxy.on("lock", CUT_BEFORE_SEND, times=None)
     cut_off, refused = scene.catalog(), scene.data_file("cut-off")
     with pytest.raises(MetastoreUnavailable):
-        cut_off.load_table(scene.name).append([refused])
+        cut_off.load_table(scene.name).append([refused], wait_seconds=5.0)
     scene.refused.append(refused.file_path)
     assert scene.proxy.count("lock") > 0
     assert scene.proxy.count(ALTER) == 0

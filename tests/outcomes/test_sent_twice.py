@@ -32,7 +32,7 @@ def base(harness: Harness) -> TableMetadata:
 
 def left_under_way(harness: Harness, change: Change) -> None:
     """Send a change in a swap that the metastore makes later, if it can."""
-    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, ScriptedAnswer.REQUEST_LOST])
+    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *[ScriptedAnswer.REQUEST_LOST] * 2])
     with pytest.raises(CommitStateUnknown):
         harness.commit(change)
     harness.pointer.answers.clear()
