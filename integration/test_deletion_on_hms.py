@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,36 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.rest.server import RestServer
 from integration.contract_checks import add_hive_table
-from integration.test_rest_on_hms import SCHEMA, set_properties
+from integration.faults import until
+from integration.test_rest_on_hms import SCHEMA, TOKEN, set_properties
 from integration.test_rest_on_hms import http as http
-from integration.test_rest_on_hms import server as server
 from tests.rest.fakes import creation_of
+
+
+@pytest.fixture
+def purged() -> list[Mapping[str, Any]]:
+    """The purges that have ended."""
+    return []
+
+
+@pytest.fixture
+def server(metastore: Any, purged: list[Mapping[str, Any]]) -> Iterator[RestServer]:
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
+        RestServer(catalog, "127.0.0.1", 0, TOKEN) as running,
+    ):
+        catalog.subscribe(lambda event: purged.append(event) if event["event"] == "purged" else None)
+        yield running
 
 
 class Tables:
     """The tables `victim` and `evil`. kept: the victim's files."""
 
-    def __init__(self, http: httpx.Client, namespace: str, warehouse: str) -> None:
+    def __init__(self, http: httpx.Client, namespace: str, warehouse: str, purged: Sequence[Mapping[str, Any]]) -> None:
         self._http = http
+        self._purged = purged
         self.namespace = namespace
         self.root = f"{warehouse}/{namespace}.db"
         for name in ("victim", "evil"):
@@ -53,8 +72,10 @@ class Tables:
         assert answer.status_code == 204, answer.text
 
     def purge(self, name: str) -> None:
-        path = f"/v1/namespaces/{self.namespace}/tables/{name}?purgeRequested=true"
+        path, before = f"/v1/namespaces/{self.namespace}/tables/{name}?purgeRequested=true", len(self._purged)
         assert self._http.delete(path).status_code == 204
+        # Of what takes longer than two seconds the rest is deleted behind the answer.
+        until(lambda: len(self._purged) > before, "the purge has ended")
 
     def files(self, name: str) -> list[str]:
         folder = Path(f"{self.root}/{name}".removeprefix("file:"))
@@ -62,8 +83,8 @@ class Tables:
 
 
 @pytest.fixture
-def tables(http: httpx.Client, namespace: str, warehouse: str) -> Tables:
-    return Tables(http, namespace, warehouse)
+def tables(http: httpx.Client, namespace: str, warehouse: str, purged: Sequence[Mapping[str, Any]]) -> Tables:
+    return Tables(http, namespace, warehouse, purged)
 
 
 def test_a_purge_deletes_its_own_files_and_none_that_it_only_names(

@@ -22,6 +22,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE_REPLY
+from integration.faults import until
 from tests.polling import eventually
 
 TOKEN = "correct-horse-battery"
@@ -106,7 +107,7 @@ def test_a_tables_life(http: httpx.Client, namespace: str) -> None:
     assert registered.status_code == 200, registered.text
     assert http.get(f"{tables}/back").json() == registered.json()
     assert http.delete(f"{tables}/back?purgeRequested=true").status_code == 204
-    assert not local_path(location).exists()
+    until(lambda: not local_path(location).exists(), "the purge has ended")
     assert http.delete(f"/v1/namespaces/{namespace}").status_code == 204
 
 
