@@ -47,6 +47,7 @@ LEFT_OUT = {
     "fixed_test_table": "the same: com.organization.department",
     "test_duckdb_url_import": "DuckDB reads the table",
     "test_sanitize_character_partitioned_avro_bug": "the same",
+    "test_delete_metadata_multiple": "it looks at once for old metadata files, which we delete behind the answer",
 }
 
 #: What PyIceberg's tests spell otherwise: file -> text -> ours. The names of databases have no hyphens in Hive 2.3, and
@@ -143,7 +144,7 @@ SKIPPED = {
     "test_table_name_with_dot[rest_catalog]",
 }
 #: How many of the others there are in the pinned release.
-PASSED = 619
+PASSED = 618
 
 
 def fetch() -> list[Path]:
