@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
@@ -102,6 +103,18 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+#: The longest time between two tries of something that is away, such as a metastore that restarts.
+LONGEST_AWAY_SECONDS: Final = 1.0
+
+
+def away_waits() -> Iterator[float]:
+    """Seconds to wait between tries of something that is away: they double from 0.05 to `LONGEST_AWAY_SECONDS`. Who
+    waits leaves out up to half of each at random, so that many do not come back together."""
+    seconds = 0.05
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, LONGEST_AWAY_SECONDS)
 
 
 def instant(timestamp_ms: int | None) -> str | None:

@@ -10,14 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from iceberg_hms.clock import Clock
+from iceberg_hms.clock import Clock, away_waits
 from iceberg_hms.errors import MetastoreUnavailable
 
 Answer = TypeVar("Answer")
 
-#: The waits between two tries of a read double from the first to the longest.
-FIRST_WAIT_SECONDS: Final = 0.05
-LONGEST_WAIT_SECONDS: Final = 1.0
 #: Tries per second of all reads that wait, at most.
 TRIES_PER_SECOND: Final = 100
 
@@ -34,12 +31,12 @@ class HeldReads:
         """What `read` returns, which is called again while it raises MetastoreUnavailable. received:
         `clock.monotonic()` of the request's arrival. Raises what `read` raises; its MetastoreUnavailable once the time
         is over."""
-        wait = FIRST_WAIT_SECONDS
+        waits = away_waits()
         while True:
             try:
                 return await read()
             except MetastoreUnavailable:
-                pause = max(wait, self._held / TRIES_PER_SECOND) * (1 - self._clock.jitter() / 2)
+                pause = max(next(waits), self._held / TRIES_PER_SECOND) * (1 - self._clock.jitter() / 2)
                 if self._clock.monotonic() + pause >= received + self._seconds:
                     raise
             self._held += 1
@@ -47,4 +44,3 @@ class HeldReads:
                 await asyncio.sleep(pause)
             finally:
                 self._held -= 1
-            wait = min(2 * wait, LONGEST_WAIT_SECONDS)

@@ -16,16 +16,13 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from iceberg_hms.clock import away_waits
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import CompareAndSwapUnproven, MetastoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-#: The waits between two tries of a held group double from the first to the longest; up to half of each is left out at
-#: random, so that tables do not try at the same moment.
-FIRST_WAIT_SECONDS: Final = 0.05
-LONGEST_WAIT_SECONDS: Final = 1.0
 #: For how long an outage is known after the last group that met it has ended.
 _KNOWN_SECONDS: Final = 5.0
 #: How many tables are remembered; the one whose outage is oldest is forgotten first.
@@ -92,7 +89,7 @@ class Hold:
         self._outages = outages
         self._runtime = runtime
         self._name = name
-        self._wait = FIRST_WAIT_SECONDS
+        self._waits = away_waits()
         #: When the first try ended.
         self._began: float | None = None
         self._is_away = False
@@ -116,8 +113,7 @@ class Hold:
             logger.warning(
                 "The metastore is away, so commits to %s are held, and are sent once it is back: %s", self._name, error
             )
-        runtime.sleep(min(self._wait * (1 - runtime.jitter() / 2), deadline - now))
-        self._wait = min(2 * self._wait, LONGEST_WAIT_SECONDS)
+        runtime.sleep(min(next(self._waits) * (1 - runtime.jitter() / 2), deadline - now))
 
     def found(self) -> None:
         """The metastore is there."""

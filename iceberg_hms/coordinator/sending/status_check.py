@@ -33,6 +33,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
+from iceberg_hms.clock import LONGEST_AWAY_SECONDS
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus, check_status
@@ -63,8 +64,6 @@ logger = logging.getLogger(__name__)
 #: The longest time between two checks while a table's lock is kept for a swap that may still be made: nobody else can
 #: commit meanwhile.
 LONGEST_WAIT_SECONDS: Final = 10.0
-#: The longest time between two looks for a metastore that went away with a swap.
-AWAY_WAIT_SECONDS: Final = 1.0
 #: How long the callers of a swap whose lock was lost wait for it to be taken again; then they hear "unknown".
 _CALLERS_WAIT_SECONDS: Final = 10.0
 
@@ -296,7 +295,7 @@ class SwapStatusCheck(StatusCheck):
                 # Once: a metastore that is there and answers no swap may go on like that. A last look follows.
                 if self._times_sent_again > sent_before:
                     continue
-            runtime.sleep(min(AWAY_WAIT_SECONDS * (1 - runtime.jitter() / 2), remaining))
+            runtime.sleep(min(LONGEST_AWAY_SECONDS * (1 - runtime.jitter() / 2), remaining))
         return CommitStatus.UNKNOWN
 
     def _send_again_once_there(self, seconds: float) -> CommitStatus | None:
