@@ -8,10 +8,11 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from iceberg_hms.catalog.maintenance.reports import FileKind
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.manifest_delta import added_manifests
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.partition_text import partition_values
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
@@ -31,21 +32,6 @@ class FileOperation(StrEnum):
     REMOVED = "removed"
 
 
-class ContentKind(StrEnum):
-    """What is in a file."""
-
-    DATA = "data"
-    POSITION_DELETES = "position-deletes"
-    EQUALITY_DELETES = "equality-deletes"
-
-
-_CONTENTS: Final = {
-    FileContent.DATA: ContentKind.DATA,
-    FileContent.POSITION_DELETES: ContentKind.POSITION_DELETES,
-    FileContent.EQUALITY_DELETES: ContentKind.EQUALITY_DELETES,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """A file that a snapshot added or removed.
@@ -60,7 +46,7 @@ class FileChange:
     operation: FileOperation
     snapshot_id: int
     snapshot_operation: str | None
-    content: ContentKind
+    content: FileKind
     path: str
     format: str
     partition: Mapping[str, str | None]
@@ -85,15 +71,16 @@ class SnapshotChanges:
 
     def __iter__(self) -> Iterator[FileChange]:
         for snapshot in self.snapshots:
-            yield from self._of(snapshot, EntryStatus.DELETED)
-            yield from self._of(snapshot, EntryStatus.ADDED)
+            added = self._added(snapshot)
+            yield from self._of(snapshot, added, EntryStatus.DELETED)
+            yield from self._of(snapshot, added, EntryStatus.ADDED)
 
     def appended(self) -> Iterator[FileChange]:
         """The data files of appends alone, as an incremental read takes them (Java: IncrementalAppendScan)."""
         for snapshot in self.snapshots:
             if snapshot.operation == "append":
-                for change in self._of(snapshot, EntryStatus.ADDED):
-                    if change.content == ContentKind.DATA:
+                for change in self._of(snapshot, self._added(snapshot), EntryStatus.ADDED):
+                    if change.content == FileKind.DATA:
                         yield change
 
     def to_arrow(self) -> pa.Table:
@@ -111,8 +98,10 @@ class SnapshotChanges:
         batches.append(pa.RecordBatch.from_pylist(rows, schema))
         return pa.Table.from_batches(batches, schema)
 
-    def _of(self, snapshot: Snapshot, status: EntryStatus) -> Iterator[FileChange]:
-        added = added_manifests(snapshot, self._manifests.list(snapshot), ())
+    def _added(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        return added_manifests(snapshot, self._manifests.list(snapshot), ())
+
+    def _of(self, snapshot: Snapshot, added: Sequence[ManifestFile], status: EntryStatus) -> Iterator[FileChange]:
         is_wanted = partial(_is_change, snapshot.snapshot_id, status)
         counted = [each for each in added if _may_have(each, status)]
         for entry in self._manifests.entries(counted, is_wanted):
@@ -125,7 +114,7 @@ class SnapshotChanges:
             operation=FileOperation.ADDED if is_added else FileOperation.REMOVED,
             snapshot_id=snapshot.snapshot_id,
             snapshot_operation=snapshot.operation,
-            content=_CONTENTS[FileContent(file.content)],
+            content=FileKind.of(file),
             path=file.file_path,
             format=file.file_format,
             partition=self._partition(file),

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 from iceberg_hms.catalog.maintenance.reports import FileKind, FoundFile, Progress
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.errors import CorruptFile, FileBeyondLimit, MissingFile
-from iceberg_hms.format.manifests.manifest import FileContent
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -24,11 +23,6 @@ Item = TypeVar("Item")
 #: How many manifest lists are read at once, and how many manifests between two calls of `on_progress`.
 _LISTS: Final = 16
 _MANIFESTS: Final = 64
-_KINDS: Final = {
-    FileContent.DATA: FileKind.DATA,
-    FileContent.POSITION_DELETES: FileKind.POSITION_DELETES,
-    FileContent.EQUALITY_DELETES: FileKind.EQUALITY_DELETES,
-}
 
 
 class ReachableFiles:
@@ -94,7 +88,7 @@ def live_files(ports: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterato
     for entry in ports.manifests().entries(manifests):
         if entry.is_live:
             file = entry.data_file
-            yield FoundFile(file.file_path, _KINDS[FileContent(file.content)], file.file_size_in_bytes)
+            yield FoundFile(file.file_path, FileKind.of(file), file.file_size_in_bytes)
 
 
 def named_by(metadata: TableMetadata) -> Iterator[str]:

@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 
 
 class FileKind(StrEnum):
@@ -24,6 +26,18 @@ class FileKind(StrEnum):
     STATISTICS = "statistics"
     #: Found in the table's folder; nothing says what it is.
     UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, file: DataFile) -> FileKind:
+        """What a manifest says that a file is."""
+        return _KINDS[FileContent(file.content)]
+
+
+_KINDS: Final = {
+    FileContent.DATA: FileKind.DATA,
+    FileContent.POSITION_DELETES: FileKind.POSITION_DELETES,
+    FileContent.EQUALITY_DELETES: FileKind.EQUALITY_DELETES,
+}
 
 
 @dataclass(frozen=True, slots=True)
