@@ -79,9 +79,9 @@ class HmsCatalog(MetastoreCatalog):
     ) -> Table:
         """Create an empty table. location: by default our rule for folders chooses it. Raises TableAlreadyExistsError,
         NoSuchNamespaceError, ValueError."""
-        name, request = self._new_table(identifier, schema, location, partition_spec, sort_order, properties)
+        name, parts = self._new_table(identifier, schema, location, partition_spec, sort_order, properties)
         with as_pyiceberg():
-            self._hms.create_table(name, **request, client=_CLIENT)
+            self._hms.create_table(name, *parts, client=_CLIENT)
         return self.load_table(name)
 
     def _create_staged_table(
@@ -93,34 +93,21 @@ class HmsCatalog(MetastoreCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> StagedTable:
-        name, request = self._new_table(identifier, schema, location, partition_spec, sort_order, properties)
+        name, parts = self._new_table(identifier, schema, location, partition_spec, sort_order, properties)
         with as_pyiceberg():
-            staged = self._hms.stage_table(name, **request, client=_CLIENT)
+            staged = self._hms.stage_table(name, *parts, client=_CLIENT)
         metadata = _parsed(staged)
         # As PyIceberg's REST catalog: a staged table has no metadata file.
         nowhere: Any = None
         io = self._load_file_io(metadata.properties, metadata.location)
         return StagedTable(name, metadata, nowhere, io, self)
 
-    def _new_table(
-        self,
-        identifier: str | Identifier,
-        schema: Schema | pa.Schema,
-        location: str | None,
-        spec: PartitionSpec,
-        order: SortOrder,
-        properties: Properties,
-    ) -> tuple[tuple[str, str], dict[str, Any]]:
-        """A new table's name, and the arguments by which our own API makes it."""
+    def _new_table(self, identifier: str | Identifier, *given: Any) -> tuple[tuple[str, str], tuple[Any, ...]]:
+        """A new table's name, and what our own API makes it of. given: the other arguments of `create_table`."""
         name = self.identifier_to_database_and_table(identifier)
-        body = upstream.create_table_request(name[1], schema, location, spec, order, properties)
-        return name, {
-            "schema": body["schema"],
-            "partition_spec": body["partition-spec"],
-            "sort_order": body["write-order"],
-            "location": body.get("location"),
-            "properties": body["properties"],
-        }
+        body = upstream.create_table_request(name[1], *given)
+        parts = ("schema", "location", "partition-spec", "write-order", "properties")
+        return name, tuple(body.get(part) for part in parts)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Raises NoSuchTableError (NoSuchIcebergTableError for a table of another format), FileNotFoundError."""

@@ -82,12 +82,9 @@ def settings_of(properties: Mapping[str, str]) -> Settings:
 
 def file_io_properties(settings: Settings) -> dict[str, str]:
     """What PyIceberg's FileIO needs to reach the stores of these settings."""
-    defaults = {setting.attribute: setting.default for setting in described(Settings)}
-    found = {
-        setting.key: str(getattr(settings, setting.attribute))
-        for setting in described(Settings)
-        if setting.key.startswith(_STORES) and getattr(settings, setting.attribute) != defaults[setting.attribute]
-    }
+    of_stores = [setting for setting in described(Settings) if setting.key.startswith(_STORES)]
+    chosen = {setting.key: getattr(settings, setting.attribute) for setting in of_stores}
+    found = {setting.key: str(chosen[setting.key]) for setting in of_stores if chosen[setting.key] != setting.default}
     if settings.s3_uses_path_style is False:
         found["s3.force-virtual-addressing"] = "true"
     return found
