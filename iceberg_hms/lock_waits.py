@@ -89,13 +89,11 @@ class LockWait:
     def _report(self, holder: LockRecord | None) -> None:
         seconds = self._runtime.now() - self._began
         if holder is None:
-            logger.warning(
-                "Waiting for the lock of %s for %.0f s, and it is not shown who holds it", self._name, seconds
-            )
+            logger.warning("Waiting for the lock of %s for %.0f s; its holder is not known", self._name, seconds)
             return
         logger.warning(
-            "Waiting for the lock of %s for %.0f s: held by %s. `iceberg-hms locks list %s` shows who waits, too; once "
-            "its holder is gone, `iceberg-hms locks break %s --yes` takes it away",
+            "Waiting for the lock of %s for %.0f s: held by %s. `iceberg-hms locks list %s` lists the holder and those "
+            "that wait. If the holder is gone, `iceberg-hms locks break %s --yes` removes its lock",
             self._name,
             seconds,
             holder.described,

@@ -36,8 +36,8 @@ def test_a_long_wait_is_logged_once_with_the_holder_and_what_frees_the_table(
         wait.saw(HOLDER)
     assert caplog.messages == [
         "Waiting for the lock of db.t for 5 s: held by lock 7 of ann on h1 (no agentInfo), since 2021-04-01 "
-        "10:00:00.000 UTC, last heartbeat 2021-04-01 10:01:00.000 UTC. `iceberg-hms locks list db.t` shows who waits, "
-        "too; once its holder is gone, `iceberg-hms locks break 7 --yes` takes it away"
+        "10:00:00.000 UTC, last heartbeat 2021-04-01 10:01:00.000 UTC. `iceberg-hms locks list db.t` lists the "
+        "holder and those that wait. If the holder is gone, `iceberg-hms locks break 7 --yes` removes its lock"
     ]
     assert caplog.records[0].levelno == logging.WARNING
     again = waits.begin(NAME)
@@ -52,7 +52,7 @@ def test_a_long_wait_for_an_unknown_holder_is_logged_too(
     wait = waits.begin(NAME)
     runtime.sleep(REPORT_SECONDS)
     wait.saw(None)
-    assert caplog.messages == ["Waiting for the lock of db.t for 5 s, and it is not shown who holds it"]
+    assert caplog.messages == ["Waiting for the lock of db.t for 5 s; its holder is not known"]
     assert waits.held_by(NAME) == ""
 
 

@@ -332,9 +332,9 @@ def test_a_repeated_change_that_times_out_is_unknown_if_it_is_in_the_table(harne
 
 
 def test_a_caller_that_times_out_learns_who_holds_the_lock_and_what_to_do(harness):
-    harness.replace_ports(lock_held_by=lambda name: f"held by lock 7 of ann, who has {name}")
+    harness.replace_ports(lock_held_by=lambda name: f"held by lock 7 of ann on {name}")
     gate = Gate(harness)
-    with pytest.raises(LockNotAcquired, match=r"the lock of db\.t is held by lock 7 of ann, who has db\.t") as late:
+    with pytest.raises(LockNotAcquired, match=r"the lock of db\.t is held by lock 7 of ann on db\.t") as late:
         harness.coordinator.commit(NAME, append("file:/late"), wait_seconds=0.05)
     assert "`iceberg-hms locks list`" in late.value.next_step
     gate.open.set()

@@ -188,7 +188,7 @@ def test_a_wait_at_a_metastore_that_shows_no_locks_is_logged_and_ends_as_ever(
     runtime.awake = lambda: entries.remove(other) if runtime.now() > 20 else None
     lock.acquire(NAME, wait_seconds=60, request="r").release()
     reports = [message for message in caplog.messages if "Waiting for the lock" in message]
-    assert reports == ["Waiting for the lock of db.t for 5 s, and it is not shown who holds it"]
+    assert reports == ["Waiting for the lock of db.t for 5 s; its holder is not known"]
 
 
 class Unasked(LockWaits):

@@ -22,7 +22,7 @@ TABLES = 40
 
 
 class CallClock(SystemClock):
-    """Advances with the calls of a metastore: a filter takes 10 ms; what else it is asked a second."""
+    """Each call of the metastore takes its time: a filter 10 ms, any other call a second."""
 
     def __init__(self, hms: FakeHms) -> None:
         self.hms = hms
