@@ -27,7 +27,7 @@ import iceberg_hms
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
 from integration.command_line import START, running
-from integration.faults import SCHEMA
+from integration.faults import SCHEMA, until
 from integration.load_generator import Body, append_bodies
 from integration.rest_clients import ALL
 from integration.test_server_killed import data_file
@@ -127,7 +127,8 @@ def test_a_server_that_starts_before_its_metastore_is_ready_when_that_answers(
         assert httpx.post(f"{uri}/v1/namespaces", json={"namespace": ["early"]}, timeout=START).status_code == 200
         body = {"name": "t", "schema": {"type": "struct", "fields": []}}
         assert httpx.post(f"{uri}/v1/namespaces/early/tables", json=body, timeout=START).status_code == 200
-        assert httpx.post(table, json=commit, timeout=START).status_code == 200
+        # Half a second is little for the first lock of a new metastore; a client sends a commit again after a conflict.
+        until(lambda: httpx.post(table, json=commit, timeout=START).status_code == 200, "the commit is made")
         assert httpx.get(table, timeout=START).json()["metadata"]["properties"]["a"] == "b"
 
 
