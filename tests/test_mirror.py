@@ -37,6 +37,7 @@ INTERFACES = {
     "coordinator/hive_ports.py",
     "coordinator/view_ports.py",
     "lock_record.py",
+    "migration/work.py",
     "simulation/mutants/mutant.py",
 }
 
