@@ -1,10 +1,10 @@
-"""The port to Hive's own tables: what a drop of one would delete, and the removal of its row alone."""
+"""The port to Hive's own tables: what they are, what a drop of one would delete, and the removal of its row alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
 
@@ -20,6 +20,50 @@ class HiveTable:
     folder: str
     created: int
     is_partitioned: bool = field(compare=False, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HiveColumn:
+    """A column as the metastore has it. type: in Hive's text, as `array<struct<a:int>>`."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class HiveRow:
+    """A row that is not Iceberg's, as it was read: of a table of Hive's or Spark's, or of a view.
+
+    table_type: HMS: tableType. columns: those of the files; partition_keys: those of the folders, in their order.
+    location: the table's folder; None for a view. input_format, serde: names of Java classes.
+    bucket_columns: none, with num_buckets 0 or less, if it has no buckets. table: the driver's own record of the row.
+    """
+
+    name: TableName
+    table_type: str
+    parameters: Mapping[str, str]
+    columns: Sequence[HiveColumn]
+    partition_keys: Sequence[HiveColumn]
+    location: str | None
+    input_format: str | None
+    serde: str | None
+    serde_parameters: Mapping[str, str]
+    bucket_columns: Sequence[str]
+    num_buckets: int
+    owner: str | None
+    table: Any = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class HivePartition:
+    """A partition of a Hive table. values: one for each partition key, as text without escapes. input_format, serde:
+    its own, which may differ from the table's."""
+
+    values: tuple[str, ...]
+    location: str
+    input_format: str | None
+    serde: str | None
 
 
 class HiveTables(Protocol):
