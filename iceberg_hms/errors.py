@@ -58,6 +58,18 @@ class UnsupportedFormat(InvalidInput):
     default_next_step = "use a table of format version 1, 2 or 3 without encryption"
 
 
+class CannotMigrate(InvalidInput):
+    """A table, or one of its files, cannot be taken over as Iceberg, or back as Hive. Nothing was changed.
+
+    report: of the files, as a `migration.MigrationReport`, where they are the reason."""
+
+    default_next_step = "docs/migration.md says what can be migrated; nothing was changed"
+
+    def __init__(self, message: str, *, next_step: str | None = None, report: Any = None) -> None:
+        super().__init__(message, next_step=next_step)
+        self.report = report
+
+
 class InvalidView(InvalidInput):
     """A request is well formed, and the view that it asks for would break the rules of views."""
 

@@ -107,7 +107,7 @@ GOOD = {
     "rest/access/oidc.py": "import jwt\nfrom iceberg_hms.rest.access import oidc_keys\n",
     "rest/access/oidc_keys.py": "import jwt\nimport cryptography.x509\nimport tenacity\n",
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
-    "migration/spark_executors.py": "import pyspark\nfrom iceberg_hms import assembly\n",
+    "migration/spark_executors.py": "import pyspark\nfrom iceberg_hms import spark\n",
     "migration/progress_bar.py": "import rich\n",
     "pyiceberg/catalog.py": "import pyiceberg.catalog\nfrom iceberg_hms import assembly\n",
     "local/gateway.py": "import py4j.java_gateway\nimport tenacity\n",

@@ -23,6 +23,7 @@ from iceberg_hms.cli import (
     inspect,
     local,
     locks,
+    migrate,
     serve,
     spark_conf,
     tables,
@@ -113,6 +114,7 @@ app.command("inspect")(guarded(inspect.inspect))
 app.command("history")(guarded(history.history))
 app.command("watch")(guarded(watch.watch))
 app.add_typer(_group(locks.COMMANDS, "Who holds which lock, and which lock a table takes."), name="locks")
+app.command("migrate")(guarded(migrate.migrate))
 app.command("spark-conf")(guarded(spark_conf.spark_conf))
 app.command("doctor")(guarded(doctor.doctor))
 app.command("demo")(guarded(demo.demo))

@@ -24,12 +24,14 @@ class _Speed(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, *, console: Console | None = None) -> Iterator[Advance]:
+def progress_bar(
+    what: str, total: int | None, *, shown: bool = True, console: Console | None = None
+) -> Iterator[Advance]:
     """A bar while the block runs. total: files; None: not known yet. Where nobody looks (no terminal, no notebook)
     nothing is drawn."""
     drawn = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(), TimeRemainingColumn())
-    is_watched = drawn.is_terminal or drawn.is_jupyter
+    is_watched = shown and (drawn.is_terminal or drawn.is_jupyter)
     with Progress(*columns, console=drawn, disable=not is_watched, transient=False) as progress:
         task = progress.add_task(what, total=total)
 

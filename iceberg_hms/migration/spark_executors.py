@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import Accumulator, AccumulatorParam, SparkContext
+from pyspark import RDD, Accumulator, AccumulatorParam, SparkContext
 
 import iceberg_hms
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.migration.work import Item, Result
+from iceberg_hms.migration.work import Item, Result, Side, Wanted
 
 #: How often the driver looks which tasks have ended.
 _LOOK_SECONDS: Final = 0.3
@@ -57,6 +57,19 @@ class SparkExecutors:
         except BaseException:
             context.cancelJobGroup(group)
             raise
+
+    def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
+        """As `Executors.compare`: Spark shuffles the keys."""
+        one, other = self._keys(left), self._keys(right)
+        found = one.intersection(other) if wanted == "common" else one.subtract(other).distinct()
+        found = found.cache()
+        try:
+            return found.count(), found.takeOrdered(named)
+        finally:
+            found.unpersist()
+
+    def _keys(self, side: Side) -> RDD[str]:
+        return self._context.parallelize(side.items, max(1, len(side.items))).flatMap(side.give)
 
     @contextmanager
     def _reporting(self, ended: Accumulator[list[Any]], done: Callable[[Any], None]) -> Iterator[None]:

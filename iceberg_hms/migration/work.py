@@ -7,7 +7,7 @@ files of a slice in a manifest, of which the driver learns the summary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeVar
 
@@ -127,3 +127,20 @@ class Executors(Protocol):
         item. done: called in this process as tasks end, in any order, perhaps late and not for all. Raises what the
         function raises."""
         ...
+
+    def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
+        """The keys that both sides have, or those of the left side that the right one lacks: how many, and the first
+        `named` of them in order. A key that a side gives more than once counts once."""
+        ...
+
+
+#: What `Executors.compare` asks for.
+Wanted = Literal["common", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Keys that tasks give. give: the keys of an item; can be pickled."""
+
+    give: Callable[[Any], Iterable[str]]
+    items: Sequence[Any]

@@ -1,0 +1,65 @@
+"""What a migration works with in the driver: a catalog on the session's metastore, and the session's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from iceberg_hms.assembly import assemble
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import EngineError
+from iceberg_hms.migration.spark_executors import SparkExecutors
+from iceberg_hms.migration.work import Executors
+from iceberg_hms.spark.configuration import WAREHOUSE, metastore_of
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """catalog: on the metastore. executors: where tasks run."""
+
+    catalog: Catalog
+    executors: Executors
+
+    @property
+    def services(self) -> Services:
+        return self.catalog.services
+
+
+@contextmanager
+def driver_of(spark: SparkSession, catalog: Catalog | None, what: str) -> Iterator[Driver]:
+    """For one operation. catalog: the caller's, which stays open; None: one with the session's metastore and warehouse,
+    and otherwise the settings of the environment and of its file. what: the operation, for Spark's pages.
+    Raises ConfigError if the session names no metastore, and nothing else does."""
+    context = spark.sparkContext
+    own = catalog is None
+    if catalog is None:
+        present = dict(context.getConf().getAll())
+        found = {"metastore_uri": metastore_of(present), "warehouse": present.get(WAREHOUSE)}
+        catalog = assemble(Settings.load({name: value for name, value in found.items() if value}))
+    try:
+        yield Driver(catalog, SparkExecutors(context, catalog.services.ports.runtime, what=what))
+    finally:
+        if own:
+            catalog.close()
+
+
+@contextmanager
+def spark_session(master: str | None) -> Iterator[SparkSession]:
+    """A session whose executors do the work of one command; it knows no catalog. master: as `spark-submit --master`;
+    None: what spark-defaults.conf says, else the cores of this machine. Raises EngineError without Java."""
+    builder = SparkSession.builder.appName("iceberg-hms migrate").config("spark.ui.showConsoleProgress", "false")
+    if master is not None:
+        builder = builder.master(master)
+    try:
+        session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise EngineError(f"Spark does not start: {error}", next_step="install Java 17, and set JAVA_HOME") from error
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,109 @@
+"""From folders to manifests: the two rounds of tasks that every migration consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.migration.describing import describe_slice, list_and_describe
+from iceberg_hms.migration.listing import list_partitions
+from iceberg_hms.migration.progress_bar import progress_bar
+from iceberg_hms.migration.work import (
+    PROBLEMS_MAX,
+    Described,
+    Executors,
+    ListedPartitions,
+    PartitionFiles,
+    Problem,
+    SourcePartition,
+    Work,
+)
+
+#: How many folders one task lists: in an object store each costs a request.
+_FOLDERS_PER_TASK: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """What is in the folders. manifests: of the files without a problem; none in a dry run. files, records, size: of
+    those files. problems: the first ones of problem_count. reused: how many files an earlier run had described."""
+
+    manifests: Sequence[ManifestFile]
+    partitions: Sequence[PartitionFiles]
+    files: int
+    records: int
+    size: int
+    problems: Sequence[Problem]
+    problem_count: int
+    reused: int
+
+    @property
+    def filled_partitions(self) -> int:
+        """How many have files."""
+        return sum(each.files > 0 for each in self.partitions)
+
+
+def find_files(
+    executors: Executors,
+    work: Work,
+    partitions: Iterable[SourcePartition],
+    *,
+    progress: bool = True,
+    on_stage: Callable[[str], None] = lambda _: None,
+) -> FoundFiles:
+    """List folders, and describe their files. partitions: read once, as many at a time as a task lists. progress:
+    whether to draw a bar. on_stage: hears `listed`, and `described` after each slice. Raises as the tasks do."""
+    groups = list(folder_groups(partitions))
+    if work.dry_run:
+        return _without_writing(executors, work, groups, progress=progress)
+    with progress_bar("Listing", None, shown=progress) as advance:
+        listed: list[ListedPartitions] = executors.map(
+            partial(list_partitions, work),
+            groups,
+            done=lambda each: advance(sum(partition.files for partition in each.partitions)),
+        )
+    on_stage("listed")
+    slices = [each for one in listed for each in one.slices]
+
+    def done(each: Described) -> None:
+        advance(each.files)
+        on_stage("described")
+
+    with progress_bar("Describing", sum(each.files for each in slices), shown=progress) as advance:
+        described: list[Described] = executors.map(partial(describe_slice, work), slices, done=done)
+    return _summed(listed, described)
+
+
+def folder_groups(partitions: Iterable[SourcePartition]) -> Iterator[tuple[SourcePartition, ...]]:
+    """As many as one task lists at a time."""
+    left = iter(partitions)
+    while group := tuple(islice(left, _FOLDERS_PER_TASK)):
+        yield group
+
+
+def _without_writing(
+    executors: Executors, work: Work, groups: Sequence[tuple[SourcePartition, ...]], *, progress: bool
+) -> FoundFiles:
+    with progress_bar("Looking at", None, shown=progress) as advance:
+        both: list[tuple[ListedPartitions, Described]] = executors.map(
+            partial(list_and_describe, work), groups, done=lambda each: advance(each[1].files)
+        )
+    return _summed([listed for listed, _ in both], [described for _, described in both])
+
+
+def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described]) -> FoundFiles:
+    problems = [each for task in (*listed, *described) for each in task.problems]
+    return FoundFiles(
+        manifests=[each for task in described for each in task.manifests],
+        partitions=[each for task in listed for each in task.partitions],
+        files=sum(task.files for task in described),
+        records=sum(task.records for task in described),
+        size=sum(task.size for task in described),
+        problems=problems[:PROBLEMS_MAX],
+        problem_count=sum(task.problem_count for task in (*listed, *described)),
+        reused=sum(task.files for task in described if task.reused),
+    )

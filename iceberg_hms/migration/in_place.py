@@ -1,0 +1,108 @@
+"""A Hive table becomes an Iceberg table where it lies.
+
+The executors list and describe its files, and write manifests; then one change of the metastore's row makes it an
+Iceberg table (`coordinator/operations/kind_changes.py`). Until then the Hive table is as it was, and readers of Hive
+see nothing of the work: all that a migration writes lies in a folder that they skip. A run that ends half-way leaves
+what it has described, which the next one takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.clients.request import from_request
+from iceberg_hms.coordinator.hive_ports import HiveRow
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import new_table_metadata
+from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.migration.driver import Driver, driver_of
+from iceberg_hms.migration.progress import delete_progress
+from iceberg_hms.migration.report import MigrationReport
+from iceberg_hms.migration.source import MigrationSource
+from iceberg_hms.migration.takeover import Options, Takeover, nobody_listens, with_name_mapping
+from iceberg_hms.migration.work import RecursiveDirectory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The folder of a migrated table's metadata, in its own: readers of Hive tables skip names that begin with `_`.
+HIDDEN_FOLDER: Final = "_iceberg"
+
+
+def migrate(
+    spark: SparkSession,
+    identifier: Identifier,
+    *,
+    recursive_directory: RecursiveDirectory = "fail",
+    skip_unreadable: bool = False,
+    dry_run: bool = False,
+    progress: bool = True,
+    catalog: Catalog | None = None,
+    on_stage: Callable[[str], None] = nobody_listens,
+) -> MigrationReport:
+    """Make an Iceberg table of a Hive table, with the files that it has.
+
+    Stop its writers first: a file that comes after its folder was listed is not in the Iceberg table (`late_files`
+    finds it, `add_files` takes it).
+
+    recursive_directory: what becomes of files in folders below a partition's own: `true` takes them, as Spark reads
+    such a table, `false` leaves them out, and `fail` refuses the table.
+    skip_unreadable: leave out files that cannot be taken over, and name them in the report, instead of refusing.
+    dry_run: write nothing, and report what is there. progress: whether to draw a bar.
+    catalog: on the session's metastore; by default one with the session's metastore and warehouse and with the
+    settings of the environment (`ICEBERG_HMS_...`). on_stage: hears `read`, `listed`, `described` after each slice of
+    files, `staged` and `changed`.
+
+    Returns the report; of a table that a migration has made already, with the outcome `already done`.
+    Raises NoSuchTable; CannotMigrate for a table or for files that cannot be taken over, with the report where files
+    are the reason; CommitConflict if the table was altered meanwhile: nothing has changed then, and the next run goes
+    on from what this one has described. CommitStateUnknown as a commit. MetastoreError, StorageError.
+    """
+    name = table_name(identifier)
+    options = Options(recursive_directory, skip_unreadable, dry_run, progress, on_stage)
+    with driver_of(spark, catalog, f"migrate {name}") as driver:
+        kinds = driver.services.coordinator.kind_changes
+        if (made := kinds.migrated(name)) is not None:
+            return MigrationReport(str(name), "already done", metadata_location=made.metadata_location)
+        return _migrated(driver, driver.services.hive_tables.load_row(name), options)
+
+
+def _migrated(driver: Driver, row: HiveRow, options: Options) -> MigrationReport:
+    services = driver.services
+    source = MigrationSource.of(row)
+    options.on_stage("read")
+    folders = source.folders(services.hive_tables.partitions(row))
+    takeover = Takeover(driver, row.name, _metadata_of(services, source), options)
+    found = takeover.find(folders)
+    if options.dry_run:
+        return takeover.report(found)
+    change = from_request([{"type": "assert-create"}], takeover.creation(found))
+    options.on_stage("staged")
+    committed = services.coordinator.kind_changes.to_iceberg(
+        row,
+        change,
+        partition_count=len(folders) if row.partition_keys else 0,
+        wait_seconds=services.settings.commit_wait_seconds,
+    )
+    options.on_stage("changed")
+    delete_progress(services.ports.files, takeover.work.progress_folder)
+    return takeover.report(found, committed.metadata_location)
+
+
+def _metadata_of(services: Services, source: MigrationSource) -> TableMetadata:
+    """Of the table to be, without a snapshot."""
+    clock = services.ports.runtime
+    properties = {
+        **source.properties,
+        # Until undo is given up nothing may delete files that the Iceberg table did not write.
+        "gc.enabled": "false",
+        "write.metadata.path": f"{source.location.rstrip('/')}/{HIDDEN_FOLDER}",
+    }
+    metadata = new_table_metadata(
+        source.schema, source.spec, None, source.location, properties, uuid=clock.uuid(), now_ms=clock.now_ms()
+    )
+    return with_name_mapping(metadata)

@@ -1,0 +1,66 @@
+"""An Iceberg table over the files of a Hive table, which stays as it is: to try Iceberg out, and to compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.coordinator.files.cleanup import delete_files
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
+from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.migration.driver import Driver, driver_of
+from iceberg_hms.migration.found_files import FoundFiles
+from iceberg_hms.migration.progress import delete_progress
+from iceberg_hms.migration.report import MigrationReport
+from iceberg_hms.migration.source import MigrationSource
+from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
+from iceberg_hms.migration.work import RecursiveDirectory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def snapshot(
+    spark: SparkSession,
+    source: Identifier,
+    table: Identifier,
+    *,
+    location: str | None = None,
+    recursive_directory: RecursiveDirectory = "fail",
+    skip_unreadable: bool = False,
+    progress: bool = True,
+    catalog: Catalog | None = None,
+) -> MigrationReport:
+    """Make a new Iceberg table of the files that a Hive table has now. The Hive table stays as it is, and the new table
+    never deletes its files (`gc.enabled=false`); what is written to the new table lies in its own folder.
+
+    source: the Hive table. table: the new one. location: of the new one, as for `Catalog.create_table`. The others: as
+    those of `migrate`. Raises AlreadyExists, NoSuchNamespace, NoSuchTable, CannotMigrate, CommitStateUnknown.
+    """
+    name = table_name(source)
+    with driver_of(spark, catalog, f"snapshot {name}") as driver:
+        row = driver.services.hive_tables.load_row(name)
+        of = MigrationSource.of(row)
+        staged = driver.catalog.stage_table(
+            table, of.schema, location, of.spec, properties={**of.properties, "gc.enabled": "false"}
+        )
+        options = Options(recursive_directory, skip_unreadable, progress=progress)
+        takeover = Takeover(driver, staged.name, with_name_mapping(staged.metadata), options)
+        found = takeover.find(of.folders(driver.services.hive_tables.partitions(row)))
+        try:
+            return _created(driver, staged.name, takeover, found)
+        finally:
+            delete_progress(driver.services.ports.files, takeover.work.progress_folder)
+
+
+def _created(driver: Driver, name: Identifier, takeover: Takeover, found: FoundFiles) -> MigrationReport:
+    try:
+        updates = takeover.creation(found)
+        report = driver.catalog.commit(name, [{"type": "assert-create"}], updates)
+    except CommitStateUnknown:
+        raise
+    except IcebergHmsError:
+        # Another run makes a folder of its own, and so cannot go on from these.
+        delete_files(driver.services.ports.files, [each.manifest_path for each in found.manifests])
+        raise
+    return takeover.report(found, report.metadata_location)

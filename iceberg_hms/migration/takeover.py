@@ -1,0 +1,151 @@
+"""What all migrations have in common: files that exist become data files of an Iceberg table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.change import Update
+from iceberg_hms.changes.operations.files.append_manifests import AppendManifests
+from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import CannotMigrate
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.updates.create import create_updates
+from iceberg_hms.migration.driver import Driver
+from iceberg_hms.migration.found_files import FoundFiles, find_files
+from iceberg_hms.migration.report import MigrationReport
+from iceberg_hms.migration.work import RecursiveDirectory, SourcePartition, Work
+
+#: Of a run's listings and records, in the folder of the table's metadata. Readers of Hive tables skip such a name.
+_PROGRESS_FOLDER: Final = "_migration"
+
+
+def nobody_listens(_stage: str) -> None:
+    """For runs whose stages nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How files are taken over; the arguments of `migrate`. A run with `dry_run` writes nothing."""
+
+    recursive_directory: RecursiveDirectory = "fail"
+    skip_unreadable: bool = False
+    dry_run: bool = False
+    progress: bool = True
+    on_stage: Callable[[str], None] = nobody_listens
+
+
+class Takeover:
+    """Files become those of one table. table: which gets them. metadata: of that table, with a name mapping: by them the
+    files are described."""
+
+    def __init__(self, driver: Driver, table: TableName, metadata: TableMetadata, options: Options) -> None:
+        self._driver = driver
+        self._services: Services = driver.services
+        self._table = table
+        self._metadata = metadata
+        self._options = options
+        self._started = self._services.ports.runtime.now()
+        self._snapshot_id = self._services.new_snapshot_id()
+        folder = metadata_file.folder(metadata)
+        self.work = Work(
+            settings=self._services.settings,
+            metadata=metadata_file.encode(metadata),
+            snapshot_id=self._snapshot_id,
+            manifest_folder=folder,
+            progress_folder=f"{folder}/{_PROGRESS_FOLDER}",
+            recursive_directory=options.recursive_directory,
+            skip_unreadable=options.skip_unreadable,
+            dry_run=options.dry_run,
+        )
+
+    def find(self, folders: Iterable[SourcePartition]) -> FoundFiles:
+        """List and describe the files in folders. Raises CannotMigrate, with the report, if one cannot be taken over,
+        unless such files are left out or it is a dry run."""
+        options = self._options
+        found = find_files(
+            self._driver.executors, self.work, folders, progress=options.progress, on_stage=options.on_stage
+        )
+        if found.problem_count and not options.skip_unreadable and not options.dry_run:
+            raise self._refused(found)
+        return found
+
+    def creation(self, found: FoundFiles) -> list[Update]:
+        """The updates that make the table with these files; its manifest list is written."""
+        updates: list[Update] = [*create_updates(self._metadata)]
+        if found.manifests:
+            manifests = self._services.ports.manifests()
+            staged = self.append(found).stage(self._metadata, manifests)
+            manifests.flush()
+            updates += staged.updates
+        return updates
+
+    def append(self, found: FoundFiles) -> AppendManifests:
+        """The operation that adds the files to the table, if it can still read them."""
+        metadata = self._metadata
+        new = NewSnapshot(
+            snapshot_id=self._snapshot_id,
+            table_uuid=metadata.uuid,
+            now_ms=self._services.ports.runtime.now_ms,
+            caller=self._services.settings.user,
+        )
+        fit = NewDataFiles(
+            (),
+            snapshot_id=self._snapshot_id,
+            schema_id=metadata.current_schema_id,
+            schema=metadata.schema,
+            specs={metadata.default_spec_id: metadata.spec},
+            name_mapping=metadata.properties.get(NAME_MAPPING),
+        )
+        return AppendManifests(
+            new,
+            fit,
+            [replace(each, added_snapshot_id=self._snapshot_id) for each in found.manifests],
+            format_version=metadata.format_version,
+            files=found.files,
+            records=found.records,
+            size=found.size,
+            partitions=found.filled_partitions,
+        )
+
+    def report(self, found: FoundFiles, metadata_location: str | None = None) -> MigrationReport:
+        """What was done so far. metadata_location: of the table, once it has the files."""
+        is_made = metadata_location is not None and bool(found.manifests)
+        return MigrationReport(
+            str(self._table),
+            "dry run" if self._options.dry_run else "done",
+            partitions=found.partitions,
+            files=found.files,
+            records=found.records,
+            size=found.size,
+            reused_files=found.reused,
+            problems=found.problems,
+            problem_count=found.problem_count,
+            metadata_location=metadata_location,
+            snapshot_id=self._snapshot_id if is_made else None,
+            seconds=self._services.ports.runtime.now() - self._started,
+        )
+
+    def _refused(self, found: FoundFiles) -> CannotMigrate:
+        first = found.problems[0]
+        where = f"{first.location} (partition {first.partition})" if first.partition else first.location
+        more = f"; and {found.problem_count - 1} more problems" if found.problem_count > 1 else ""
+        return CannotMigrate(
+            f"{self._table} cannot take over {where}: {first.reason}{more}",
+            next_step=first.next_step or "mend or remove the files, or leave them out with skip_unreadable",
+            report=replace(self.report(found), outcome="failed"),
+        )
+
+
+def with_name_mapping(metadata: TableMetadata) -> TableMetadata:
+    """With the names by which readers find the columns of files without field ids, if it has none yet."""
+    mapping = orjson.dumps(name_mapping(metadata.schema)).decode()
+    return metadata.replace(properties={NAME_MAPPING: mapping, **metadata.properties})
