@@ -22,6 +22,7 @@ BENCHMARKS = {
     "object-store": ("object_store", "main", "commits to tables in a bucket, near and far"),
     "add-files": ("add_files", "main", "appends of existing files in a bucket beside PyIceberg's add_files"),
     "pyiceberg": ("pyiceberg_programs", "main", "PyIceberg programs on the adapter beside its HiveCatalog"),
+    "migration": ("migration", "main", "a Hive table of many files taken over, beside Spark's add_files"),
     "s3-clients": ("s3_clients", "main", "the client libraries for S3 side by side"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
@@ -30,6 +31,7 @@ BENCHMARKS = {
 PROCESSES = {
     "distance": ("distance", "run_distance"),
     "filtered-change": ("filtered_changes", "run_filtered_change"),
+    "migration-driver": ("migration", "run_driver"),
     "s3-client": ("s3_clients", "run_s3_client"),
     "session-inserts": ("spark_inserts", "session_inserts"),
     "worker": ("writers", "run_worker"),
