@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import unquote
@@ -28,6 +28,9 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _FOLDER = re.compile(r"([^=/]+)=([^/]*)")
+# Python takes 20240131 and 2024-W05 for dates as well, which Spark does not.
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:|$)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -139,19 +142,40 @@ def _refuse(location: str, field: PartitionField, one: str, other: str) -> None:
 
 
 def _parse(location: str, field: PartitionField, of: PrimitiveType, text: str) -> Any:
-    parse = _PARSERS.get(of.kind)
-    # Python parses more than other readers: 1_000, and white space around numbers.
-    odd = of.kind != "string" and ("_" in text or text != text.strip())
-    if parse is None or odd:
-        raise InvalidInput(f"{location}: {field.name}={text} is no value of type {of}")
     try:
-        value = parse(text)
+        return value_of_text(of, text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{location}: {field.name}={error.message}") from error
+
+
+def has_text(of: PrimitiveType) -> bool:
+    """Whether `value_of_text` knows how Hive writes values of a type."""
+    return of.kind in _PARSERS
+
+
+def value_of_text(of: PrimitiveType, text: str, *, time_zone: tzinfo | None = None) -> Any:
+    """The value of a partition's text, which is not null. time_zone: of a timestamptz without one; None: it needs one.
+    Raises InvalidInput for a text that is no value of the type, or that not all readers take for the same one."""
+    parse = _PARSERS.get(of.kind)
+    # Python parses more than other readers: 1_000, digits of other scripts, and white space around numbers.
+    odd = of.kind != "string" and ("_" in text or text != text.strip() or not text.isascii())
+    if parse is None or odd:
+        raise InvalidInput(f"{text} is no value of type {of}")
+    try:
+        value: Any = _timestamptz(text, time_zone) if of.kind == "timestamptz" else parse(text)
         if of.kind == "decimal":
-            value = values.from_unscaled(values.unscaled(value, of.scale), of.scale)
-        values.to_bytes(of, value)
+            value = _decimal(value, of)
+        # As a reader gets it back: a float has fewer digits than Python's.
+        return values.from_bytes(of, values.to_bytes(of, value))
     except (ValueError, InvalidOperation, OverflowError) as error:
-        raise InvalidInput(f"{location}: {field.name}={text} is no value of type {of}: {error}") from error
-    return value
+        raise InvalidInput(f"{text} is no value of type {of}: {error}") from error
+
+
+def _decimal(value: Decimal, of: PrimitiveType) -> Decimal:
+    unscaled = values.unscaled(value, of.scale)
+    if abs(unscaled) >= 10**of.precision:
+        raise ValueError(f"it has more than {of.precision} digits")
+    return values.from_unscaled(unscaled, of.scale)
 
 
 def _boolean(text: str) -> bool:
@@ -162,19 +186,30 @@ def _boolean(text: str) -> bool:
 
 
 def _date(text: str) -> int:
-    return (date.fromisoformat(text) - _EPOCH.date()).days
+    parts = _DATE.fullmatch(text)
+    if parts is None:
+        raise ValueError("it is not written as 2024-01-31")
+    return (date(*map(int, parts.groups())) - _EPOCH.date()).days
 
 
 def _timestamp(text: str) -> int:
-    parsed = datetime.fromisoformat(text)
-    return (parsed.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    return (_moment(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _timestamptz(text: str) -> int:
-    parsed = datetime.fromisoformat(text)
+def _timestamptz(text: str, time_zone: tzinfo | None = None) -> int:
+    parsed = _moment(text)
     if parsed.tzinfo is None:
-        raise ValueError("it has no time zone")
-    return (parsed - _EPOCH) // timedelta(microseconds=1)
+        if time_zone is None:
+            raise ValueError("it has no time zone")
+        parsed = parsed.replace(tzinfo=time_zone)
+    # Not the difference of the two: that of two moments in one zone is the difference of what its clocks show.
+    return (parsed.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(text: str) -> datetime:
+    if _MOMENT.match(text) is None:
+        raise ValueError("it is not written as 2024-01-31 23:59:59")
+    return datetime.fromisoformat(text)
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics
-from iceberg_hms.datafiles.partition_values import hive_folders, partition_of, path_columns
+from iceberg_hms.datafiles.partition_values import has_text, hive_folders, partition_of, path_columns, value_of_text
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import BINARY, TIMESTAMPTZ, parse_type
 from tests.catalog.parquet import table_for
 
 DAY = 86_400_000_000
@@ -92,6 +95,8 @@ def test_an_unproved_partition_is_refused(
         (pa.float64(), "c=1.5", 1.5),
         (pa.bool_(), "c=True", True),
         (pa.date32(), "c=1970-01-02", 1),
+        (pa.date32(), "c=1970-1-2", 1),
+        (pa.float32(), "c=0.1", 0.10000000149011612),
         (pa.timestamp("us"), "c=1970-01-01 00%3A00%3A01.5", 1_500_000),
         (pa.timestamp("us", tz="UTC"), "c=1970-01-01T01%3A00%3A00%2B01%3A00", 0),
         (pa.decimal128(9, 2), "c=1.5", Decimal("1.50")),
@@ -114,9 +119,15 @@ def test_hive_folders_name_the_partition_of_a_file_without_the_column(
         (pa.int32(), "c=3000000000"),
         (pa.bool_(), "c=1"),
         (pa.date32(), "c=yesterday"),
+        (pa.date32(), "c=19700102"),
+        (pa.date32(), "c=1970-W01-1"),
+        (pa.timestamp("us"), "c=19700102T000000"),
+        (pa.int32(), "c=%D9%A3"),
+        (pa.float32(), "c=1e39"),
         (pa.timestamp("us", tz="UTC"), "c=1970-01-01 00%3A00%3A00"),
         (pa.decimal128(9, 2), "c=1.555"),
         (pa.decimal128(9, 2), "c=NaN"),
+        (pa.decimal128(3, 2), "c=10.00"),
         (pa.binary(), "c=abc"),
     ],
 )
@@ -184,3 +195,31 @@ def test_a_bucket_of_several_columns_needs_more_than_the_first() -> None:
     found = {1: between(34, 34), 2: between(5, 5)}
     with pytest.raises(InvalidInput, match="Cannot write partition field b: transform bucket"):
         partition_of(NO_FOLDER, metadata, found, frozenset({1, 2}))
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("1970-01-01 01:00:00", timezone(timedelta(hours=1)), 0),
+        ("1970-01-01 00:00:00.000001999", UTC, 1),
+        ("1970-01-01", UTC, 0),
+        # A zone in the text is what counts.
+        ("1970-01-01T00:00:00Z", timezone(timedelta(hours=1)), 0),
+        # 02:30 is there twice: Java takes the first one, in summer time. Then it is there never, and Java goes on by
+        # the hour that is left out.
+        ("2024-10-27 02:30:00", ZoneInfo("Europe/Berlin"), 1_729_989_000_000_000),
+        ("2024-03-31 02:30:00", ZoneInfo("Europe/Berlin"), 1_711_848_600_000_000),
+    ],
+)
+def test_a_moment_without_a_zone_is_one_of_the_given_zone(text: str, zone: Any, expected: int) -> None:
+    assert value_of_text(TIMESTAMPTZ, text, time_zone=zone) == expected
+
+
+def test_a_moment_without_a_zone_is_refused_where_none_is_given() -> None:
+    with pytest.raises(InvalidInput, match="it has no time zone"):
+        value_of_text(TIMESTAMPTZ, "1970-01-01 00:00:00")
+
+
+def test_hives_text_is_known_of_the_types_that_it_is_parsed_for() -> None:
+    assert all(has_text(parse_type(known)) for known in ("int", "decimal(3,1)", "timestamptz", "string"))
+    assert not has_text(BINARY)
