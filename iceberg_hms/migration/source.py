@@ -1,0 +1,335 @@
+"""What a Hive table is as an Iceberg table, from its row alone; or why it cannot be one.
+
+source = MigrationSource.of(row)
+work = [source.partition(each) for each in tables.partitions(row)] or [source.folder()]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.coordinator.hive_ports import HivePartition, HiveRow
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.datafiles.partition_values import HIVE_NULL, has_text, value_of_text
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
+from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
+from iceberg_hms.format.schema.transforms import parse_transform
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType, Type, nested_fields
+from iceberg_hms.format.updates.table import RESERVED_PROPERTIES
+from iceberg_hms.migration.hive_formats import format_of_classes, format_of_provider, table_format_of
+from iceberg_hms.migration.hive_types import NO_TYPE_ADVICE, hive_schema
+from iceberg_hms.migration.spark_schema import SPARK_SCHEMA, spark_schema
+from iceberg_hms.migration.work import SourcePartition
+
+_COPY: Final = "copy its rows into a new Iceberg table: CREATE TABLE ... USING iceberg AS SELECT"
+_PROVIDER: Final = "spark.sql.sources.provider"
+#: Spark's provider of tables that are Hive's own.
+_HIVE_PROVIDER: Final = "hive"
+_PARTITION_PROVIDER: Final = "spark.sql.partitionProvider"
+
+#: Parameters by which Hive finds the columns of files by their place, where Iceberg goes by their names.
+_BY_POSITION: Final = ("parquet.column.index.access", "orc.force.positional.evolution")
+#: Parameters that name the schema of an Avro table, whatever the columns in its row say.
+_AVRO_SCHEMA: Final = ("avro.schema.url", "avro.schema.literal")
+
+#: What Hive, Spark and the metastore keep in a row for themselves, and what says what kind of row it is.
+_KEPT_OUT: Final = RESERVED_PROPERTIES | {
+    "COLUMN_STATS_ACCURATE",
+    "DO_NOT_UPDATE_STATS",
+    "EXTERNAL",
+    "STATS_GENERATED",
+    "STATS_GENERATED_VIA_STATS_TASK",
+    "TRANSLATED_TO_EXTERNAL",
+    "bucketing_version",
+    "discover.partitions",
+    "external.table.purge",
+    "last_modified_by",
+    "last_modified_time",
+    "metadata_location",
+    "numFiles",
+    "numFilesErasureCoded",
+    "numPartitions",
+    "numRows",
+    "path",
+    "previous_metadata_location",
+    "rawDataSize",
+    "serialization.format",
+    "storage_handler",
+    "table_type",
+    "totalSize",
+    "transactional",
+    "transactional_properties",
+    "transient_lastDdlTime",
+}
+_COUNT: Final = re.compile(r"\d{1,5}", re.ASCII)
+_KEPT_OUT_PREFIX: Final = "spark.sql."
+
+#: What Hive escapes in the names of partitions' folders (FileUtils.escapePathName).
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+@dataclass(frozen=True)
+class MigrationSource:
+    """A Hive table that can become an Iceberg table.
+
+    location: its folder. file_format: `parquet`, `orc` or `avro`; a partition may have another one. schema: with fresh
+    field ids, the partition columns last, in Hive's order; no column is required. spec: identity of each partition
+    column. properties: those of the Iceberg table: the user's own parameters of the row, the format of new files, and
+    the name mapping by which files without field ids are read. time_zone: of partition values without one.
+    """
+
+    name: TableName
+    location: str
+    file_format: str
+    schema: Schema
+    spec: PartitionSpec
+    properties: dict[str, str]
+    time_zone: tzinfo
+    row: HiveRow
+
+    @classmethod
+    def of(
+        cls, row: HiveRow, *, timestamp: PrimitiveType = types.TIMESTAMPTZ, time_zone: tzinfo = UTC
+    ) -> MigrationSource:
+        """timestamp: what Hive's and Spark's `timestamp` becomes. time_zone: that of the Spark session, by which Spark
+        reads the timestamps of partitions. Raises InvalidInput that names the reason and what to do instead."""
+        try:
+            _check_kind(row)
+            location, file_format = _location(row), _file_format(row)
+            _check_reading(row, file_format)
+            schema = _schema(row, timestamp)
+            spec = _identity_spec(row, schema)
+        except InvalidInput as error:
+            raise InvalidInput(f"Cannot migrate {row.name}: {error.message}", next_step=error.next_step) from error
+        own = {key: value for key, value in row.parameters.items() if not _is_kept_out(key)}
+        mapping = orjson.dumps(name_mapping(schema)).decode()
+        properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping}
+        return cls(row.name, location, file_format, schema, spec, properties, time_zone, row)
+
+    def folder(self) -> SourcePartition:
+        """The folder of a table without partitions."""
+        return SourcePartition("", self.location, {}, self.file_format)
+
+    def partition(self, partition: HivePartition) -> SourcePartition:
+        """Raises InvalidInput that names the partition: its format is none of the three, or a value is none of its
+        column's type."""
+        name = partition_name([key.name for key in self.row.partition_keys], partition.values)
+        if len(partition.values) != len(self._columns):
+            raise InvalidInput(
+                f"Partition {name} of {self.name} has {len(partition.values)} values, and the table has "
+                f"{len(self._columns)} partition columns"
+            )
+        values = {
+            column.name: self._value(name, column, text)
+            for column, text in zip(self._columns, partition.values, strict=True)
+        }
+        return SourcePartition(name, partition.location, values, self._format_of(partition, name))
+
+    @cached_property
+    def _columns(self) -> Sequence[NestedField]:
+        return self.schema.fields[len(self.schema.fields) - len(self.spec.fields) :]
+
+    def _value(self, partition: str, column: NestedField, text: str) -> Any:
+        if text == HIVE_NULL:
+            return None
+        if not isinstance(column.type, PrimitiveType):
+            raise _not_primitive(column)
+        try:
+            return value_of_text(column.type, text, time_zone=self.time_zone)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"Partition {partition} of {self.name}: {column.name}: {error.message}",
+                next_step="rename the partition, or drop it if it has no files: ALTER TABLE ... PARTITION ...",
+            ) from error
+
+    def _format_of(self, partition: HivePartition, name: str) -> str:
+        classes = (partition.input_format, partition.serde)
+        # Spark gives partitions of its tables no classes.
+        if classes in ((None, None), (self.row.input_format, self.row.serde)):
+            return self.file_format
+        found = format_of_classes(*classes)
+        if found is None:
+            raise InvalidInput(
+                f"Partition {name} of {self.name}: {_not_a_format(*classes)}",
+                next_step="write its rows again in the format of the table, or drop the partition",
+            )
+        return found
+
+
+def partition_name(keys: Iterable[str], values: Iterable[str]) -> str:
+    """A partition as Hive writes it, `month=1/day=2` (Java: Warehouse.makePartName)."""
+    return "/".join(f"{_escaped(key.lower())}={_escaped(value)}" for key, value in zip(keys, values, strict=False))
+
+
+def _escaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text) or HIVE_NULL
+
+
+def _provider(row: HiveRow) -> str | None:
+    """Spark's data source, of a table that is not Hive's own."""
+    found = row.parameters.get(_PROVIDER, _HIVE_PROVIDER)
+    return None if found.lower() == _HIVE_PROVIDER else found
+
+
+def _spark_partition_columns(row: HiveRow) -> int:
+    """How many partition columns Spark's table has; -1 if the row does not say it readably."""
+    count = row.parameters.get(f"{SPARK_SCHEMA}.numPartCols", "0")
+    return int(count) if _COUNT.fullmatch(count) else -1
+
+
+def _is_kept_out(key: str) -> bool:
+    return key in _KEPT_OUT or key.startswith(_KEPT_OUT_PREFIX)
+
+
+def _is_true(row: HiveRow, key: str) -> bool:
+    return (row.parameters.get(key) or row.serde_parameters.get(key) or "").strip().lower() == "true"
+
+
+def _check_kind(row: HiveRow) -> None:
+    """Raises InvalidInput for what is no table of files whose rows are those of the files."""
+    handler = row.parameters.get("storage_handler")
+    kind = row.table_type.upper()
+    if kind.endswith("_VIEW"):
+        what = "a materialized view" if kind.startswith("MATERIALIZED") else "a view"
+        raise InvalidInput(f"it is {what}, which has no files of its own", next_step="migrate the tables that it reads")
+    named = row.parameters.get("table_type", "")
+    other = table_format_of(named, row.parameters.get(_PROVIDER), row.input_format, row.serde, handler)
+    if other == "Iceberg":
+        raise InvalidInput("it is an Iceberg table already", next_step="nothing is left to do")
+    if other is not None:
+        raise InvalidInput(f"it is a table of {other}, whose log says which files count", next_step=_COPY)
+    if handler:
+        raise InvalidInput(f"its rows are not in files, but behind the storage handler {handler}", next_step=_COPY)
+    if _is_true(row, "transactional"):
+        raise InvalidInput("it is transactional (ACID): its folders have deltas that only Hive reads", next_step=_COPY)
+    spark_buckets = row.parameters.get(f"{SPARK_SCHEMA}.numBuckets")
+    if (row.bucket_columns and row.num_buckets > 0) or spark_buckets is not None:
+        buckets = row.num_buckets if spark_buckets is None else spark_buckets
+        raise InvalidInput(
+            f"it has {buckets} buckets, by which readers join and sample: Iceberg counts buckets by another hash",
+            next_step=_COPY,
+        )
+
+
+def _location(row: HiveRow) -> str:
+    # The row's own location is a placeholder in some tables of Spark's.
+    spark_path = row.serde_parameters.get("path") if _provider(row) is not None else None
+    location = spark_path or row.location
+    if not location:
+        raise InvalidInput("it has no location", next_step="set one: ALTER TABLE ... SET LOCATION")
+    return location
+
+
+def _file_format(row: HiveRow) -> str:
+    provider = _provider(row)
+    if provider is None:
+        found = format_of_classes(row.input_format, row.serde)
+        why = _not_a_format(row.input_format, row.serde)
+    else:
+        found, why = format_of_provider(provider), f"Spark reads it by {provider}, not as Parquet, ORC or Avro"
+    if found is None:
+        raise InvalidInput(why, next_step=_COPY)
+    return found
+
+
+def _not_a_format(input_format: str | None, serde: str | None) -> str:
+    return f"its files are not Parquet, ORC or Avro: input format {input_format or 'none'}, serde {serde or 'none'}"
+
+
+def _check_reading(row: HiveRow, file_format: str) -> None:
+    """Raises InvalidInput if Hive or Spark finds columns or partitions by what Iceberg does not know."""
+    for key in _BY_POSITION:
+        if _is_true(row, key):
+            raise InvalidInput(
+                f"{key} finds the columns of its files by their place, and Iceberg goes by names", next_step=_COPY
+            )
+    for key in _AVRO_SCHEMA:
+        if file_format == "avro" and (row.parameters.get(key) or row.serde_parameters.get(key)):
+            raise InvalidInput(
+                f"its columns are those of {key}, which may say more than its row",
+                next_step="run ALTER TABLE ... UPDATE COLUMNS in Hive, then ALTER TABLE ... UNSET TBLPROPERTIES "
+                f"('{key}')",
+            )
+    is_listed = row.parameters.get(_PARTITION_PROVIDER) == "catalog" or not _spark_partition_columns(row)
+    if _provider(row) is not None and not is_listed:
+        raise InvalidInput(
+            "the metastore has no list of its partitions: Spark looks for their folders",
+            next_step="run MSCK REPAIR TABLE in Spark, which lists them there",
+        )
+
+
+def _schema(row: HiveRow, timestamp: PrimitiveType) -> Schema:
+    """Spark's schema of a table of Spark's; of Hive's own Hive's columns, by the names that Spark knows them by."""
+    sparks = spark_schema(row.parameters, timestamp=timestamp)
+    if _provider(row) is None:
+        hives = hive_schema([*row.columns, *row.partition_keys], timestamp=timestamp)
+        return hives if sparks is None else _in_sparks_case(hives, sparks)
+    if sparks is None:
+        raise InvalidInput(f"it is a table of Spark's, and its row has no {SPARK_SCHEMA}", next_step=_COPY)
+    return _partitioned_last(row, sparks)
+
+
+def _in_sparks_case(hives: Schema, sparks: Schema) -> Schema:
+    """Hive's columns in Hive's order, named as Spark named them: Hive may have altered the table since."""
+    known = {field.name.lower(): field for field in sparks.fields}
+    # Ids need only differ until fresh ones are assigned.
+    hives = assign_fresh_ids(hives, start=sparks.highest_field_id + 1)
+
+    def named(field: NestedField) -> NestedField:
+        spark = known.get(field.name.lower())
+        if spark is None:
+            return field
+        is_same = _folded(spark.type) == _folded(field.type)
+        return replace(field, name=spark.name, type=spark.type if is_same else field.type)
+
+    return assign_fresh_ids(Schema.of(named(field) for field in hives.fields))
+
+
+def _partitioned_last(row: HiveRow, schema: Schema) -> Schema:
+    """The same columns, with the row's partition columns last and in its order."""
+    place = {key.name.lower(): at for at, key in enumerate(row.partition_keys, 1)}
+    fields = sorted(schema.fields, key=lambda field: place.get(field.name.lower(), 0))
+    last = [field.name.lower() for field in fields[len(fields) - len(place) :]]
+    if last != list(place) or _spark_partition_columns(row) != len(place):
+        raise InvalidInput(
+            f"its partition columns in the metastore are {', '.join(place) or 'none'}, and {SPARK_SCHEMA} has others",
+            next_step=_COPY,
+        )
+    return assign_fresh_ids(Schema.of(fields))
+
+
+def _folded(of: Type) -> Any:
+    """What two types share that differ in the case of names and in comments alone."""
+    if isinstance(of, PrimitiveType):
+        return of.name
+    return type(of), [(field.name.lower(), _folded(field.type)) for field in nested_fields(of)]
+
+
+def _identity_spec(row: HiveRow, schema: Schema) -> PartitionSpec:
+    columns = schema.fields[len(schema.fields) - len(row.partition_keys) :]
+    for column in columns:
+        if not isinstance(column.type, PrimitiveType) or not has_text(column.type):
+            raise _not_primitive(column)
+    if len(columns) == len(schema.fields):
+        raise InvalidInput("it has no columns but those of its partitions", next_step=_COPY)
+    identity = parse_transform("identity")
+    return PartitionSpec.of(
+        PartitionField(column.id, FIRST_PARTITION_FIELD_ID + at, identity, column.name)
+        for at, column in enumerate(columns)
+    )
+
+
+def _not_primitive(column: NestedField) -> InvalidInput:
+    return InvalidInput(
+        f"no partition value of column {column.name} can be read as {column.type}", next_step=NO_TYPE_ADVICE
+    )
