@@ -419,6 +419,11 @@ class Files(Protocol):
         InvalidInput; and while it is read StorageError, after which the listing is not complete."""
         ...
 
+    def folder_exists(self, location: str) -> bool | None:
+        """Whether there is a folder, empty or not; False for a file too. None where the store has no folders, such as
+        S3: there is one as long as it has files. Raises InvalidInput, StorageError."""
+        ...
+
     def real_path(self, location: str) -> str:
         """The location that names the same file or folder without `..` and, on a local disk, symbolic links. What it
         names need not exist. Raises InvalidInput, StorageError."""

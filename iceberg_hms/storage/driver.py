@@ -64,6 +64,10 @@ class Driver(Protocol):
         first page, and that there is none after it. Raises no MissingFile."""
         ...
 
+    def folder_exists(self, location: str) -> bool | None:
+        """Whether there is a folder; None if the store has none. Raises no MissingFile."""
+        ...
+
 
 def delete_each(delete: Callable[[str], bool], locations: Sequence[str]) -> Deleted:
     """`delete_all` for a store that deletes one file at a time."""

@@ -47,6 +47,8 @@ class Store(Protocol):
 
     def list_files(self, folder: str) -> Iterator[ListedFile]: ...
 
+    def folder_exists(self, location: str) -> bool | None: ...
+
 
 class RoutedFiles:
     """Implements `coordinator.ports.Files`. Safe to share between threads.
@@ -112,6 +114,9 @@ class RoutedFiles:
 
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         yield from self._store(folder).list_files(folder)
+
+    def folder_exists(self, location: str) -> bool | None:
+        return self._store(location).folder_exists(location)
 
     def make_folder(self, location: str) -> None:
         if parse(location).is_local:

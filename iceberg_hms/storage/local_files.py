@@ -146,6 +146,14 @@ def length(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+def is_folder(path: str) -> bool:
+    """Whether there is a folder, or a link to one. Raises OSError."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - as in `read`
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def real_path(path: str) -> str:
     """The path without symbolic links. Raises OSError for a loop of them."""
     try:

@@ -109,6 +109,10 @@ class LocalStore:
             for name, status in local_files.walk(parse(folder).path):
                 yield ListedFile(f"{prefix}/{name}", status.st_size, status.st_mtime_ns // 1_000_000)
 
+    def folder_exists(self, location: str) -> bool:
+        with _mapped(location):
+            return local_files.is_folder(parse(location).path)
+
     def make_folder(self, location: str) -> None:
         try:
             local_files.make_folder(parse(location).path, fsync=self._fsync)

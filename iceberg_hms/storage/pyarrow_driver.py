@@ -107,6 +107,13 @@ class PyArrowDriver:
 
         return list_folder(folder, token, read)
 
+    def folder_exists(self, location: str) -> bool | None:
+        filesystem, path = self._resolve(location)
+        if filesystem.type_name == "gcs":
+            return None
+        with _mapped(location):
+            return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
+
     def _resolve(self, location: str) -> tuple[Any, str]:
         """The filesystem of a location, and the path there: a bucket and a key."""
         parsed = parse(location)

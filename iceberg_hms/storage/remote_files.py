@@ -95,3 +95,6 @@ class RemoteFiles:
             yield from files
             if token is None:
                 return
+
+    def folder_exists(self, location: str) -> bool | None:
+        return self._retries.call(partial(self._driver.folder_exists, location))

@@ -81,6 +81,13 @@ class MemoryFiles:
         for key, length in found:
             yield ListedFile(f"{folder.rstrip('/')}/{key.path[prefix:]}", length, self._modified[key])
 
+    def folder_exists(self, location: str) -> bool:
+        """A folder that was made, or that a file is in, or was."""
+        root = parse(location)
+        with self._mutex:
+            made = [*self._folders, *(key.path.rpartition("/")[0] for key in self._modified)]
+        return any(contains(root, Location(root.scheme, root.authority, each)) for each in made)
+
     def real_path(self, location: str) -> str:
         parsed = parse(location)
         return f"{parsed.scheme}://{parsed.authority}{parsed.path}"

@@ -119,6 +119,9 @@ class SimulatedFiles:
         found = [(location, len(data)) for location, data in self._storage.files.items() if location.startswith(prefix)]
         yield from (ListedFile(location, length, 0) for location, length in found)
 
+    def folder_exists(self, _location: str) -> None:
+        """As the port says: this store has no folders."""
+
     def real_path(self, location: str) -> str:
         """As the port says: there are no links here."""
         return location

@@ -78,6 +78,10 @@ class MemoryDriver:
         at = token or 0
         return [ListedFile(name, 0, 0) for name in names[at : at + 2]], at + 2 if at + 2 < len(names) else None
 
+    def folder_exists(self, location: str) -> bool | None:
+        self._called("folder_exists", location)
+        return any(name.startswith(f"{location}/") for name in self.files)
+
 
 def files_of(driver: MemoryDriver, retries: Retries | None = None, **others: MemoryDriver) -> RoutedFiles:
     found = {"s3": driver, **others}

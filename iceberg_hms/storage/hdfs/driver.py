@@ -158,6 +158,15 @@ class HdfsDriver:
 
         return list_folder(folder, token, entries)
 
+    def folder_exists(self, location: str) -> bool:
+        async def is_folder(client: AsyncClient, path: str) -> bool:
+            return bool((await client.get_file_info(path)).isdir)
+
+        try:
+            return self._call(location, is_folder)
+        except MissingFile:
+            return False
+
     def _call(
         self,
         location: str,

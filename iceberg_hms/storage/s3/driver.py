@@ -148,6 +148,9 @@ class S3Driver:
             if not each["Key"].endswith("/")
         ], following
 
+    def folder_exists(self, location: str) -> None:
+        _check_bucket(parse(location))
+
     def forget(self, clients: S3Clients | None) -> None:
         """Make new clients, with credentials that are found anew, unless another thread did. clients: those in
         use before the request; None if there were none."""

@@ -163,6 +163,21 @@ def a_folder_that_is_not_there_has_no_files(files: Files, root: str) -> None:
         list(files.list_files("none"))
 
 
+def a_folder_exists_once_it_was_made_or_has_files(files: Files, root: str) -> None:
+    expect(not files.folder_exists(f"{root}/none"), "a folder that nobody made")
+    files.write(f"{root}/folder/deep/x", b"in it")
+    files.make_folder(f"{root}/empty folder")
+    for folder in ("folder", "folder/deep", "folder/"):
+        expect(files.folder_exists(f"{root}/{folder}") in (True, None), f"{folder} does not exist")
+    for other in ("folder/deep/x", "folder/deep/x/y", "folde"):
+        expect(not files.folder_exists(f"{root}/{other}"), f"{other} is no folder")
+    # Where `make_folder` makes none, the store may have folders all the same.
+    made = files.folder_exists(f"{root}/empty folder")
+    expect(made or not files.real_path(root).startswith("file:"), "an empty folder does not exist")
+    with expect_raises(InvalidInput, "a relative folder"):
+        files.folder_exists("folder/deep")
+
+
 def a_real_path_names_the_same_file_once_more(files: Files, root: str) -> None:
     files.write(f"{root}/real/x", b"one")
     real = files.real_path(f"{root}/real/x")
