@@ -20,9 +20,9 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.instruments import CpuMeter, Serving
-from iceberg_hms.assembly import open_files
 from iceberg_hms.changes.summary import REPLACE
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.stores import open_files
 from integration.load_generator import Connection, append_bodies
 from integration.rest_clients import ALL
 

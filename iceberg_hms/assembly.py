@@ -1,4 +1,4 @@
-"""Wires drivers to ports. The only module that knows all drivers."""
+"""Wires drivers to ports. The only module that knows all drivers; `stores.py` knows those of files."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
-from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
-from iceberg_hms.storage.drivers import make_vending, remote_drivers
-from iceberg_hms.storage.files import RoutedFiles
-from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.storage.drivers import make_vending
+from iceberg_hms.stores import open_stores
 
 if TYPE_CHECKING:
     from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
@@ -77,7 +76,8 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
 
 def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Services:
     """The services of one process. A forked child publishes its commits to its copy of the same listeners."""
-    runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
+    stores = open_stores(settings, clock)
+    runtime, files, manifests = stores.runtime, stores.files, stores.manifests
     pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
     waits = LockWaits(runtime)
@@ -105,15 +105,6 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
         granted_lock_seconds=lambda namespace: granted_lock_seconds(pool, settings, namespace, clock=clock),
     )
-    files = RoutedFiles(
-        remote_drivers(settings, clock),
-        fsync=settings.storage_fsync,
-        gather=runtime.gather,
-        io_threads=settings.io_threads,
-        read_retries=settings.metadata_refresh_max_retries,
-        clock=clock,
-    )
-    manifests = ManifestStore(files, settings, runtime)
     ports = CommitPorts(
         pointer=pointer,
         lock=lock,
@@ -174,10 +165,3 @@ def _zookeeper_lock(
 def probe_server(uri: str, settings: Settings) -> Capabilities:
     """The capabilities of one metastore. Raises MetastoreUnavailable if it is unreachable."""
     return capabilities.probe(uri, settings)
-
-
-def open_files(settings: Settings) -> RoutedFiles:
-    """Files as a catalog with these settings reads and writes them."""
-    return RoutedFiles(
-        remote_drivers(settings), fsync=settings.storage_fsync, read_retries=settings.metadata_refresh_max_retries
-    )

@@ -27,10 +27,10 @@ from typing import Any
 import requests
 
 import iceberg_hms
-from iceberg_hms.assembly import open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.spark.configuration import ICEBERG_RUNTIME
 from iceberg_hms.spark.s3 import AWS_BUNDLE, s3_properties
+from iceberg_hms.stores import open_files
 from integration import interop, maven_packages
 from integration.faults import rewired, until
 from integration.spark_fixtures import SETTINGS

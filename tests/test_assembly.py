@@ -1,15 +1,12 @@
-import errno
 import socket
 
 import pytest
 
 import iceberg_hms
-from iceberg_hms.assembly import assemble, connect, open_files
-from iceberg_hms.config import Settings
+from iceberg_hms.assembly import connect
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import ConfigError, MetastoreUnavailable, StorageError
+from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
-from iceberg_hms.storage import local_files
 from tests.forking import said_by
 from tests.metastore.fake_hms import pool_of, running
 
@@ -77,24 +74,6 @@ def test_settings_come_from_a_file_too(tmp_path, monkeypatch):
     assert catalog.settings.metastore_uri == "thrift://h:1"
     assert catalog.settings.clients == 3
     catalog.close()
-
-
-@pytest.mark.parametrize("files_of", [lambda settings: assemble(settings).services.ports.files, open_files])
-def test_a_store_s_transient_error_is_retried_as_the_setting_says(files_of, tmp_path, monkeypatch):
-    errors, read = [], local_files.read
-
-    def flaky(*arguments):
-        if errors:
-            raise errors.pop()
-        return read(*arguments)
-
-    monkeypatch.setattr(local_files, "read", flaky)
-    (tmp_path / "x").write_bytes(b"abc")
-    errors.append(OSError(errno.EIO, "Input/output error"))
-    assert files_of(Settings(metastore_uri="thrift://h:1")).read(f"{tmp_path}/x") == b"abc"
-    errors.append(OSError(errno.EIO, "Input/output error"))
-    with pytest.raises(StorageError, match="Input/output error"):
-        files_of(Settings(metastore_uri="thrift://h:1", metadata_refresh_max_retries=0)).read(f"{tmp_path}/x")
 
 
 #: Forks while other threads of the parent have every mutex and every connection.

@@ -87,9 +87,11 @@ GOOD = {
     "assembly.py": (
         "from iceberg_hms.metastore.connection import client\n"
         "from iceberg_hms.catalog import catalog\n"
+        "from iceberg_hms import stores\n"
         "from iceberg_hms.storage import files\n"
         "from iceberg_hms.zookeeper import session\n"
     ),
+    "stores.py": "from iceberg_hms.storage import files\n",
     "catalog/catalog.py": "from iceberg_hms.locking import lock_modes\n",
     "locking/lock_modes.py": "from iceberg_hms import identifiers\n",
     "datafiles/footers.py": "from iceberg_hms.format.avro import avro_file\n",

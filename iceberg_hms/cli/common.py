@@ -68,7 +68,7 @@ def _probe(uri: str, settings: Settings) -> Capabilities:
 
 
 def _files(settings: Settings) -> Files:
-    from iceberg_hms.assembly import open_files
+    from iceberg_hms.stores import open_files
 
     return open_files(settings)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from iceberg_hms.assembly import open_files
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.coordinator.ports import CommitPorts, Files, Pointer
@@ -28,6 +27,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.stores import open_files
 
 #: The spec lets clocks of writers differ by this much (spec: snapshots, snapshot-log, metadata-log).
 CLOCK_TOLERANCE_MS = 60_000

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.assembly import open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.stores import open_files
 from iceberg_hms.testing.history import HistoryRule
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.stores.bucket_checks import BucketReport, check_bucket

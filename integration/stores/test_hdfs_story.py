@@ -16,11 +16,11 @@ from queue import SimpleQueue
 import pytest
 
 import iceberg_hms
-from iceberg_hms.assembly import open_files
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.stores import open_files
 from iceberg_hms.testing.history import check_table
 from integration.faults import SCHEMA
 from integration.interop import small_parquet
@@ -160,7 +160,7 @@ def test_the_death_of_the_active_name_node_loses_no_append(hdfs_pair: LocalHdfs,
 
 WRITER = """
 import sys
-from iceberg_hms.assembly import open_files
+from iceberg_hms.stores import open_files
 from iceberg_hms.config import Settings
 
 open_files(Settings.load({"hdfs_config_dir": sys.argv[1]}, environ={})).write(sys.argv[2], bytes(1 << 28))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from iceberg_hms.assembly import open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files
+from iceberg_hms.stores import open_files
 from iceberg_hms.testing.contracts.files import CHECKS, one_of_many_concurrent_writers_wins
 from integration.stores.minio import ObjectStore
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.assembly import open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import FileAlreadyExists, StorageError, StorageRefused
+from iceberg_hms.stores import open_files
 from iceberg_hms.testing.faults.script import (
     CUT_BEFORE_REPLY,
     CUT_BEFORE_SEND,

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.assembly import open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.drivers import remote_drivers
 from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.stores import open_files
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from integration.load_generator import append_bodies

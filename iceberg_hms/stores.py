@@ -1,0 +1,43 @@
+"""What reads and writes files by settings alone: for catalogs, and for a migration's tasks, which need no metastore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
+from iceberg_hms.storage.drivers import remote_drivers
+from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.manifests import ManifestStore
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Files and manifests, and the threads that read and write several at once. All may be shared between threads."""
+
+    runtime: ThreadRuntime
+    files: RoutedFiles
+    manifests: ManifestStore
+
+
+def open_stores(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Stores:
+    """The stores of one process. Connects to none before a location asks for it. Who opens them ends the threads with
+    `runtime.close`."""
+    runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
+    files = RoutedFiles(
+        remote_drivers(settings, clock),
+        fsync=settings.storage_fsync,
+        gather=runtime.gather,
+        io_threads=settings.io_threads,
+        read_retries=settings.metadata_refresh_max_retries,
+        clock=clock,
+    )
+    return Stores(runtime, files, ManifestStore(files, settings, runtime))
+
+
+def open_files(settings: Settings) -> RoutedFiles:
+    """Files as a catalog with these settings reads and writes them, one after the other."""
+    return RoutedFiles(
+        remote_drivers(settings), fsync=settings.storage_fsync, read_retries=settings.metadata_refresh_max_retries
+    )
