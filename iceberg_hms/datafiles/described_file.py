@@ -24,6 +24,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType
 
 
@@ -31,11 +32,13 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructTy
 class DescribedFile:
     """data_file: the record for a manifest. has_field_ids: if not, readers need the table's name mapping.
     extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file.
+    other_names: columns whose field ids are those of columns that have other names in the table (`FoundColumns`).
     lineage: the metadata columns of row lineage that the file carries."""
 
     data_file: DataFile
     has_field_ids: bool
     extra_columns: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()
     lineage: RowLineage = field(default_factory=dict)
 
 
@@ -72,10 +75,13 @@ def offsets_in_order(offsets: Iterable[int], size: int) -> list[int] | None:
     return found if sane else None
 
 
-def described(location: str, metadata: TableMetadata, found: FoundInFile) -> DescribedFile:
-    """Raises InvalidInput: the file lacks a required column or has nulls in it, it spans partitions, or it carries row
+def described(
+    location: str, metadata: TableMetadata, found: FoundInFile, partition: Mapping[str, Any] | None
+) -> DescribedFile:
+    """partition: the values of partition fields that are known already (`partition_of`). Raises InvalidInput: the file
+    lacks a required column or has nulls in it, it spans partitions or is not in the given one, or it carries row
     lineage and the table has none."""
-    _check_required(location, metadata, found)
+    _check_required(location, metadata, found, partition)
     lineage = found.lineage
     if lineage and metadata.format_version < LINEAGE_VERSION:
         names = ", ".join(LINEAGE_COLUMNS[id_].name for id_ in lineage)
@@ -89,12 +95,14 @@ def described(location: str, metadata: TableMetadata, found: FoundInFile) -> Des
         file_format=found.file_format,
         record_count=found.record_count,
         file_size_in_bytes=found.size,
-        partition=partition_of(location, metadata, found.statistics, found.matched.present),
+        partition=partition_of(location, metadata, found.statistics, found.matched.present, partition),
         spec_id=metadata.default_spec_id,
         split_offsets=found.split_offsets,
+        sort_order_id=UNSORTED_ORDER_ID,
         **_metrics(metadata, found),
     )
-    return DescribedFile(data_file, found.matched.has_field_ids, found.matched.extra, lineage)
+    matched = found.matched
+    return DescribedFile(data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage)
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
@@ -133,9 +141,13 @@ def _always_there(fields: Iterable[NestedField]) -> Iterable[NestedField]:
                 yield from _always_there(each.type.fields)
 
 
-def _check_required(location: str, metadata: TableMetadata, found: FoundInFile) -> None:
-    from_path = path_columns(location, metadata)
-    missing = [each for each in missing_required(metadata.schema, found.matched.present) if each.id not in from_path]
+def _check_required(
+    location: str, metadata: TableMetadata, found: FoundInFile, partition: Mapping[str, Any] | None
+) -> None:
+    missing = missing_required(metadata.schema, found.matched.present)
+    if missing:
+        from_path = path_columns(location, metadata, partition)
+        missing = [each for each in missing if each.id not in from_path]
     if missing:
         names = ", ".join(str(metadata.schema.name_of(each.id)) for each in missing)
         raise InvalidInput(f"{location} does not have the table's required columns: {names}")

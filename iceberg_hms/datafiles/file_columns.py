@@ -57,11 +57,14 @@ class FoundColumns:
     columns of row lineage.
     extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned. It reads a
     file only if it can give each column an id and an Iceberg type, also those outside of the projection
-    (pyiceberg.io.pyarrow.pyarrow_to_schema)."""
+    (pyiceberg.io.pyarrow.pyarrow_to_schema).
+    other_names: columns that have the field id of a column with another name in the table, or the name of one with
+    another field id: it was renamed, or the ids are another table's."""
 
     has_field_ids: bool
     columns: tuple[FoundColumn, ...]
     extra: tuple[str, ...]
+    other_names: tuple[str, ...] = ()
 
     @property
     def present(self) -> frozenset[int]:
@@ -76,8 +79,9 @@ def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMe
     finder.visit_all(columns, None if by_id else _mapping(metadata), _Place())
     if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
         how = "field ids" if by_id else "column names"
-        raise InvalidInput(f"{location} has no column of the table (matched by {how})")
-    return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra))
+        columns_of_file = f"; its columns are {', '.join(finder.extra)}" if finder.extra else ""
+        raise InvalidInput(f"{location} has no column of the table (matched by {how}){columns_of_file}")
+    return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra), tuple(finder.other_names))
 
 
 def _mapping(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
@@ -108,6 +112,7 @@ class _Finder:
     last_column_id: int
     columns: dict[int, FoundColumn] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
+    other_names: list[str] = field(default_factory=list)
 
     def visit_all(
         self, columns: Iterable[FileColumn], mapping: Sequence[Mapping[str, Any]] | None, place: _Place
@@ -132,16 +137,30 @@ class _Finder:
         if found is None and field_id is not None and shown == each.name:
             found = LINEAGE_COLUMNS.get(field_id)
         in_extra = place.in_extra
+        if mapping is None and field_id is not None:
+            self._compare_names(field_id, shown, found)
         if found is not None:
             self._take(each, found, shown, place)
             # What is in a variant are columns of no table.
             in_extra = in_extra or found.type == types.VARIANT
         elif not in_extra and not self._readers_skip(each, field_id, by_id=mapping is None):
-            unmapped = mapping is not None and self.schema.find(shown) is not None
-            self.extra.append(f"{shown} (not in {NAME_MAPPING})" if unmapped else shown)
+            self.extra.append(shown if mapping is None else f"{shown}{self._why_not_by_name(shown)}")
             in_extra = True
         below = _Place(shown, place.repeated or each.shape != "struct", in_extra)
         self.visit_all(each.children, mapping, below)
+
+    def _compare_names(self, field_id: int, shown: str, found: NestedField | None) -> None:
+        name = None if found is None else self.schema.name_of(field_id)
+        if name is not None and name != shown:
+            self.other_names.append(f"{shown} as {name}")
+        elif found is None and self.schema.find(shown) is not None:
+            self.other_names.append(f"{shown} as another column")
+
+    def _why_not_by_name(self, shown: str) -> str:
+        if self.schema.find(shown) is not None:
+            return f" (not in {NAME_MAPPING})"
+        alike = next((name for name in self.schema.names() if name.lower() == shown.lower()), None)
+        return "" if alike is None else f" (readers do not take it for {alike}, since they tell cases apart)"
 
     def _take(self, each: FileColumn, found: NestedField, shown: str, place: _Place) -> None:
         name = self.schema.name_of(found.id) or found.name

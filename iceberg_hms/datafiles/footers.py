@@ -16,7 +16,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 _Find = Callable[[str, TableMetadata, Callable[[str], Any]], FoundInFile]
 
-_BY_EXTENSION: Final[Mapping[str, _Find]] = {
+#: By a file's extension, which is the name of its format too.
+_BY_NAME: Final[Mapping[str, _Find]] = {
     "parquet": found_in_parquet,
     "orc": found_in_orc,
     "avro": found_in_avro,
@@ -30,13 +31,26 @@ _BY_MAGIC: Final[Mapping[bytes, _Find]] = {
 _MAGIC_BYTES: Final = 4
 
 
-def describe(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
+def describe(
+    location: str,
+    metadata: TableMetadata,
+    open_input: Callable[[str], Any],
+    *,
+    partition: Mapping[str, Any] | None = None,
+    file_format: str | None = None,
+) -> DescribedFile:
     """Read a data file's footer, or its header, and make its manifest record.
 
-    Arguments and errors are those of `found_in_parquet`. Raises InvalidInput too for a required column that is missing
-    or has nulls, for a file that spans partitions or carries row ids that the table has not, and for one of no such
-    format. Changes nothing."""
-    return described(location, metadata, _found(location, metadata, open_input))
+    Arguments and errors are those of `found_in_parquet`. partition: the values of partition fields, where they are
+    known otherwise; of others the footer and the folders tell. file_format: `parquet`, `orc` or `avro`, which the file
+    must have; None: any. Raises InvalidInput too for a required column that is missing or has nulls, for a file that
+    spans partitions, is not in the given one or carries row ids that the table has not, and for one of no such format.
+    Changes nothing."""
+    if file_format is None:
+        found = _found(location, metadata, open_input)
+    else:
+        found = _found_in(file_format, location, metadata, open_input)
+    return described(location, metadata, found, partition)
 
 
 def row_lineage(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> RowLineage:
@@ -48,7 +62,7 @@ def row_lineage(location: str, metadata: TableMetadata, open_input: Callable[[st
 def _found(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
     """The format is that of the extension (.parquet, .orc, .avro), unless the file's first bytes are those of another
     one; without such an extension, as in Hive's tables, those bytes decide."""
-    by_name = _BY_EXTENSION.get(location.rpartition(".")[2].lower())
+    by_name = _BY_NAME.get(location.rpartition(".")[2].lower())
     if by_name is not None:
         try:
             return by_name(location, metadata, open_input)
@@ -64,6 +78,23 @@ def _found(location: str, metadata: TableMetadata, open_input: Callable[[str], A
             next_step="write it as Parquet, ORC or Avro",
         )
     return found(location, metadata, open_input)
+
+
+def _found_in(
+    file_format: str, location: str, metadata: TableMetadata, open_input: Callable[[str], Any]
+) -> FoundInFile:
+    find = _BY_NAME[file_format]
+    try:
+        return find(location, metadata, open_input)
+    except CorruptFile:
+        other = _by_magic(location, open_input)
+        if other is None or other is find:
+            raise
+    name = next(name for name, each in _BY_NAME.items() if each is other)
+    raise InvalidInput(
+        f"{location} is of format {name}, and must be {file_format}",
+        next_step="correct what says its format, or write the file anew",
+    )
 
 
 def _by_magic(location: str, open_input: Callable[[str], Any]) -> _Find | None:

@@ -2,7 +2,8 @@
 
 A data file belongs to one partition (spec: Partitioning). The footer proves it when the transform of the smallest and
 of the largest value are the same, for transforms that keep the order, or when there is only one value. If the footer
-proves nothing or the file lacks the column, as in Hive tables, a folder `column=value` gives the value.
+proves nothing or the file lacks the column, as in Hive tables, a folder `column=value` gives the value. A caller who
+knows the value gives it, for a Hive partition may lie in any folder; what the footer proves must not contradict it.
 """
 
 from __future__ import annotations
@@ -42,30 +43,46 @@ class _Unknown:
 
 
 def partition_of(
-    location: str, metadata: TableMetadata, statistics: Mapping[int, ColumnStatistics], present: frozenset[int]
+    location: str,
+    metadata: TableMetadata,
+    statistics: Mapping[int, ColumnStatistics],
+    present: frozenset[int],
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Partition field name -> value by the table's default spec; empty for an unpartitioned table.
 
-    statistics: by the column's field id. present: ids of the columns that the file has.
-    Raises InvalidInput with the file and the partition field: the file spans partitions, or its partition is unknown.
+    statistics: by the column's field id. present: ids of the columns that the file has. given: the values that the
+    caller knows, by field name.
+    Raises InvalidInput with the file and the partition field: the file spans partitions, its partition is unknown, or
+    it may have rows of another partition than the given one.
     """
-    folders = hive_folders(location)
+    given = given or {}
+    folders = {} if given.keys() >= {each.name for each in metadata.spec.fields} else hive_folders(location)
     found: dict[str, Any] = {}
     for field in metadata.spec.fields:
         source = metadata.schema.field(field.source_id)
         if str(field.transform) == "void" or source is None:
             found[field.name] = None
+        elif field.name in given:
+            found[field.name] = given[field.name]
+            if source.id in present:
+                _check_given(location, field, source, statistics.get(source.id), given[field.name])
         else:
             found[field.name] = _value(location, field, source, statistics, present, folders)
     return found
 
 
-def path_columns(location: str, metadata: TableMetadata) -> frozenset[int]:
+def path_columns(location: str, metadata: TableMetadata, given: Mapping[str, Any] | None = None) -> frozenset[int]:
     """Ids of the columns that readers take from the partition instead of the file: identity partition columns with a
-    folder in the path."""
-    folders = hive_folders(location)
+    given value that is not null, or with a folder in the path."""
+    given, folders = given or {}, hive_folders(location)
     identities = (field for field in metadata.spec.fields if str(field.transform) == "identity")
-    return frozenset(field.source_id for field in identities if _folder(field, metadata, folders) is not None)
+    return frozenset(
+        field.source_id
+        for field in identities
+        if given.get(field.name) is not None
+        or (field.name not in given and _folder(field, metadata, folders) is not None)
+    )
 
 
 def hive_folders(location: str) -> dict[str, str]:
@@ -106,6 +123,31 @@ def _value(
     raise InvalidInput(
         f"{location}: the value of partition field {field.name} is not known: {proved.why}",
         next_step="give a DataFile with its partition values instead of the path",
+    )
+
+
+def _check_given(
+    location: str, field: PartitionField, source: NestedField, found: ColumnStatistics | None, value: Any
+) -> None:
+    """Raises InvalidInput if rows may have another value than the partition. Of an identity field Java's readers take
+    the partition's value, and those that follow the spec (Column Projection) the file's: all must be equal."""
+    of = source.type
+    if not isinstance(of, PrimitiveType) or (found is not None and found.values == 0):
+        return
+    proved = _from_footer(location, field, of, found)
+    if isinstance(proved, _Unknown):
+        if str(field.transform) != "identity":
+            return
+        why = proved.why
+    elif proved == value:
+        return
+    else:
+        why = f"the file has {field.transform.human(proved, field.transform.result_type(of))}"
+    shown = field.transform.human(value, field.transform.result_type(of))
+    raise InvalidInput(
+        f"{location} has the column {source.name}, and is in partition {field.name}={shown}: that its rows have this "
+        f"value is not proved, since {why}",
+        next_step=f"write the file without the column {source.name}, or with this value in all rows",
     )
 
 

@@ -48,6 +48,7 @@ class Work:
     metadata: of the Iceberg table that gets the files, as the JSON of its file. snapshot_id: of the snapshot that adds
     them. manifest_folder, progress_folder: where tasks write manifests, and what another run goes on from.
     skip_unreadable: whether files with a problem are left out; else they fail the run. dry_run: nothing is written.
+    release: of this package on the driver: another one may describe files otherwise.
     """
 
     settings: Settings
@@ -58,6 +59,7 @@ class Work:
     recursive_directory: RecursiveDirectory = "fail"
     skip_unreadable: bool = False
     dry_run: bool = False
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class PartitionFiles:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A run of files in a listing, which one task describes. listing: its location. start, stop: rows of it.
+    """A run of files in a listing, which one task describes. listing: its location. start, stop: its bytes there.
     fingerprint: of these files (paths, sizes, times, partitions) and of how they are described: a slice with the same
     one was done before. files, size: how many, and their bytes."""
 
@@ -105,8 +107,12 @@ class ListedPartitions:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What one task has described. manifests: of the files without a problem; none in a dry run. size: bytes.
-    reused: whether an earlier run had done it."""
+    """What one task has described.
+
+    manifests: of the files without a problem; none if there are problems and files with one are not left out, and in a
+    dry run. files, records, size: of the files without a problem; size in bytes. reused: whether an earlier run had
+    done it.
+    """
 
     manifests: tuple[ManifestFile, ...]
     files: int

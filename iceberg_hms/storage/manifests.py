@@ -119,6 +119,25 @@ class ManifestStore:
         self.filters.put(file.manifest_path, filter_)
         return filter_
 
+    def write(
+        self,
+        folder: str,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        """As `changes.change.Manifests.write`, into a folder."""
+        roller = _RollingManifestWriter(self, folder, metadata, schema, spec, snapshot_id)
+        try:
+            for entry in entries:
+                roller.add(entry)
+            return roller.finish()
+        except BaseException:
+            roller.remove_all()
+            raise
+
     def has_text(self, file: ManifestFile, texts: Sequence[bytes]) -> bool:
         """Whether the records of a manifest have one of these texts anywhere."""
         read = self.read(file.manifest_path)
@@ -268,14 +287,7 @@ class TableManifests:
         snapshot_id: int,
         entries: Iterable[ManifestEntry],
     ) -> Sequence[ManifestFile]:
-        roller = _RollingManifestWriter(self._store, metadata, schema, spec, snapshot_id)
-        try:
-            for entry in entries:
-                roller.add(entry)
-            return roller.finish()
-        except BaseException:
-            roller.remove_all()
-            raise
+        return self._store.write(folder(metadata), metadata, schema, spec, snapshot_id, entries)
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
         snapshot_id = snapshot.snapshot_id
@@ -346,7 +358,13 @@ class _RollingManifestWriter:
     """Writes entries to manifests; starts a new one at the target size; separates kinds of entries."""
 
     def __init__(
-        self, store: ManifestStore, metadata: TableMetadata, schema: Schema, spec: PartitionSpec, snapshot_id: int
+        self,
+        store: ManifestStore,
+        folder: str,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
     ) -> None:
         self._store = store
         self._version = metadata.format_version
@@ -355,7 +373,7 @@ class _RollingManifestWriter:
         self._snapshot_id = snapshot_id
         # A manifest may have one entry more than its target.
         self._target = min(MANIFEST_TARGET_SIZE.of(metadata.properties), store.bounds.manifest_bytes.value // 2)
-        self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
+        self._prefix = join(folder, f"{store.runtime.uuid()}-m")
         self._kinds = EntryKinds(spec.partition_type(schema))
         self._open: dict[EntryKind, ManifestWriter] = {}
         self._live: dict[EntryKind, list[str]] = {}

@@ -1,0 +1,171 @@
+"""The files of partitions, listed where a task runs, and cut into slices for the tasks that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from iceberg_hms.coordinator.ports import Files, ListedFile
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, ResourceExhausted
+from iceberg_hms.format.locations import file_key, join
+from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.progress import PartitionSlice, fingerprint, folder_prefix, packed
+from iceberg_hms.migration.task import Task
+from iceberg_hms.migration.work import (
+    SLICE_FILES,
+    ListedPartitions,
+    PartitionFiles,
+    RecursiveDirectory,
+    Slice,
+    SourcePartition,
+    Work,
+)
+
+
+def list_partitions(work: Work, partitions: Sequence[SourcePartition]) -> ListedPartitions:
+    """List the files of some partitions into a listing in the progress folder, in a fixed order.
+
+    Raises StorageError if the listing cannot be written, and InvalidInput for partition values that are none of the
+    table's. What is wrong with a partition or a folder is a problem instead.
+    """
+    task, problems = Task.of(work), Problems()
+    counts: list[PartitionFiles] = []
+    slices: list[Slice] = []
+    texts, stored = task.texts, list[bytes]()
+    listing, at = join(work.progress_folder, f"{task.stores.runtime.uuid()}.listing"), 0
+    for parts in slices_of(_counted(counts, listed(task, partitions, problems))):
+        text = texts.encode(parts)
+        stored.append(packed(text))
+        stop = at + len(stored[-1])
+        found = [each for _, files in parts for each in files]
+        size = sum([each.length for each in found])
+        slices.append(Slice(listing, at, stop, fingerprint(task.key, text), len(found), size))
+        at = stop
+    if stored:
+        task.stores.files.write(listing, b"".join(stored))
+    return ListedPartitions(tuple(counts), tuple(slices), problems.named, problems.count)
+
+
+def _counted(counts: list[PartitionFiles], found: Iterable[PartitionSlice]) -> Iterator[PartitionSlice]:
+    for partition, files in found:
+        counts.append(counted(partition, files))
+        yield partition, files
+
+
+def counted(partition: SourcePartition, files: Sequence[ListedFile]) -> PartitionFiles:
+    """What a partition has, for reports."""
+    return PartitionFiles(partition.name, len(files), sum([each.length for each in files]))
+
+
+def listed_files(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[ListedFile]:
+    """The files of some partitions, as they are listed; none of a folder that is gone. Raises InvalidInput,
+    StorageError."""
+    files = Task.of(work).stores.files
+    for partition in partitions:
+        with suppress(MissingFile):
+            yield from _files_of(files, partition, work.recursive_directory, Problems())
+
+
+def listed(task: Task, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
+    """Each partition with its files in order, none if it cannot be listed. Adds to the problems."""
+    recursive = task.work.recursive_directory
+    shared = set()
+    for partition, other in shared_folders(partitions, recursive):
+        shared.add(id(partition))
+        problems.add(
+            partition.name,
+            partition.location,
+            InvalidInput(
+                f"its folder is that of partition {other.name or other.location!r}, or below it: a file belongs to one "
+                "partition",
+                next_step="drop one of the partitions in Hive, or give it a folder of its own",
+            ),
+        )
+    for partition in partitions:
+        files: list[ListedFile] = []
+        if id(partition) not in shared:
+            try:
+                files = _files_of(task.stores.files, partition, recursive, problems)
+            except ResourceExhausted:
+                raise
+            except IcebergHmsError as error:
+                problems.add(partition.name, partition.location, error)
+        yield partition, files
+
+
+def shared_folders(
+    partitions: Iterable[SourcePartition], recursive: RecursiveDirectory
+) -> Iterator[tuple[SourcePartition, SourcePartition]]:
+    """Partitions whose files would be another one's too, with that one: of one folder, or, if files of nested folders
+    are taken, of a folder in the other's. The first partition of a folder keeps it."""
+    above, owner = "", None
+    by_folder = sorted([(f"{file_key(each.location).rstrip('/')}/", at, each) for at, each in enumerate(partitions)])
+    for folder, _, each in by_folder:
+        if owner is not None and (folder == above or (recursive == "true" and folder.startswith(above))):
+            yield each, owner
+        else:
+            above, owner = folder, each
+
+
+def _files_of(
+    store: Files, partition: SourcePartition, recursive: RecursiveDirectory, problems: Problems
+) -> list[ListedFile]:
+    """Raises MissingFile if the folder is gone; InvalidInput, StorageError."""
+    above, found, nested, is_empty = len(folder_prefix(partition)), [], set[str](), True
+    for each in store.list_files(partition.location):
+        is_empty = False
+        path = each.location[above:]
+        if not each.length or path[0] in "._" or "/_" in path or "/." in path:
+            continue
+        if "/" in path and recursive != "true":
+            nested.add(each.location.rpartition("/")[0])
+            continue
+        if not path.isascii() and not _is_text(path):
+            problems.add(partition.name, ascii(each.location), InvalidInput("its name is not UTF-8"))
+            continue
+        found.append(each)
+    if is_empty and store.folder_exists(partition.location) is False:
+        raise MissingFile(partition.location)
+    if recursive == "fail":
+        for folder in sorted(nested):
+            problems.add(partition.name, folder, _nested())
+    return sorted(found, key=_location)
+
+
+def _location(file: ListedFile) -> str:
+    return file.location
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _nested() -> InvalidInput:
+    return InvalidInput(
+        "it lies in a partition's folder and has files",
+        next_step='choose whether files of nested folders are taken: recursive_directory="true" or "false"',
+    )
+
+
+def slices_of(found: Iterable[PartitionSlice]) -> Iterator[list[PartitionSlice]]:
+    """Slices of at most `SLICE_FILES` files: of whole partitions, or of one that has more."""
+    parts: list[Any] = []
+    count = 0
+    for partition, files in found:
+        if count and count + len(files) > SLICE_FILES:
+            yield parts
+            parts, count = [], 0
+        for start in range(0, len(files), SLICE_FILES):
+            some = files[start : start + SLICE_FILES]
+            parts.append((partition, some))
+            count += len(some)
+            if count == SLICE_FILES:
+                yield parts
+                parts, count = [], 0
+    if parts:
+        yield parts

@@ -1,0 +1,47 @@
+"""What the tasks of a migration have on the machine where they run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from iceberg_hms.config import Settings
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.migration.progress import Records, SliceTexts, outcome_key
+from iceberg_hms.migration.work import Work
+from iceberg_hms.stores import Stores, open_stores
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """key: what decides beside the files what is described (`progress.outcome_key`)."""
+
+    work: Work
+    stores: Stores
+    metadata: TableMetadata
+    key: bytes
+
+    @classmethod
+    def of(cls, work: Work) -> Self:
+        """Raises CorruptFile for metadata that is none."""
+        metadata = metadata_file.decode(work.metadata, work.manifest_folder)
+        return cls(work, _stores(work.settings, os.getpid()), metadata, outcome_key(work, metadata))
+
+    @property
+    def records(self) -> Records:
+        """Of slices that were described."""
+        return Records(self.stores.files, self.work.progress_folder, self.work.snapshot_id)
+
+    @property
+    def texts(self) -> SliceTexts:
+        """How slices are written."""
+        return SliceTexts(self.metadata.spec.partition_type(self.metadata.schema))
+
+
+@lru_cache(maxsize=4)
+def _stores(settings: Settings, _process: int) -> Stores:
+    """Connections to stores are kept from task to task; a forked child has its own."""
+    return open_stores(settings)
