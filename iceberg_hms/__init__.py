@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iceberg_hms.coordinator.ports import TableName as TableName
     from iceberg_hms.errors import AccessDenied as AccessDenied
     from iceberg_hms.errors import AlreadyExists as AlreadyExists
+    from iceberg_hms.errors import AlreadyIceberg as AlreadyIceberg
     from iceberg_hms.errors import CommitConflict as CommitConflict
     from iceberg_hms.errors import CommitFailed as CommitFailed
     from iceberg_hms.errors import CommitStateUnknown as CommitStateUnknown
@@ -81,6 +82,7 @@ _ERRORS = (
     "ProvedFailure",
     "AccessDenied",
     "AlreadyExists",
+    "AlreadyIceberg",
     "ReadOnly",
     "RequirementFailed",
     "CommitConflict",

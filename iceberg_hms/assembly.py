@@ -123,7 +123,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         namespaces=namespaces,
         lister=pointer,
         views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),
-        hive_tables=HmsHiveTables(pool, clock=clock),
+        hive_tables=HmsHiveTables(pool, settings, clock=clock),
         stage_proofs=StageProofs.of_process(runtime),
         open_input=files.open,
         use_manifest_memory=manifests.use_memory,

@@ -203,6 +203,21 @@ class AlreadyExists(IcebergHmsError):
     default_next_step = "choose another name, or load what is there"
 
 
+class AlreadyIceberg(AlreadyExists):
+    """A Hive table was asked for, and the name is an Iceberg table's. Nothing was changed.
+
+    hive_table: where the row is kept that it had as a Hive table, if it was turned into an Iceberg table in place and
+    can be turned back."""
+
+    default_next_step = "use it as it is"
+
+    def __init__(self, table: object, hive_table: str | None) -> None:
+        self.table = table
+        self.hive_table = hive_table
+        can = "" if hive_table is None else ", and `iceberg-hms migrate --undo` can make it a Hive table again"
+        super().__init__(f"{table} is an Iceberg table already{can}")
+
+
 class FileAlreadyExists(AlreadyExists):
     """There is a file under the name of a new one; it stays as it is."""
 

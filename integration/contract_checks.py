@@ -92,7 +92,7 @@ def check_views(check: view_pointer.Check, server: Any, request: pytest.FixtureR
 def check_hive_tables(check: hive_tables.Check, server: Any, request: pytest.FixtureRequest) -> None:
     """One check of the HiveTables contract."""
     with _place(server, request) as (pool, pointer, place):
-        check(HmsHiveTables(pool), pointer, place)
+        check(HmsHiveTables(pool, _settings(server)), pointer, place)
 
 
 def check_lock(check: table_lock.Check, server: Any, namespace: str) -> None:

@@ -20,9 +20,11 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.group.commit_group import CommitGroup
 from iceberg_hms.coordinator.group.group_lock import abandoned
 from iceberg_hms.coordinator.group.outages import Outages
+from iceberg_hms.coordinator.hive_ports import HiveTables
 from iceberg_hms.coordinator.locations.location_policy import ClientLocations
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations.catalog_operations import CatalogOperations
+from iceberg_hms.coordinator.operations.kind_changes import KindChanges
 from iceberg_hms.coordinator.outcome.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.outcome.outcome import CommitReport, Failed, Unknown, broke_off
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwaps
@@ -93,6 +95,10 @@ class Coordinator:
         self.read_metadata = self._cache.peek
         #: Create, register, rename, drop.
         self.operations = CatalogOperations(ports, self._cache, settings, uuid_lookup)
+
+    def kind_changes(self, hive: HiveTables) -> KindChanges:
+        """Turns Hive tables into Iceberg tables in place, and back."""
+        return KindChanges(self._ports, hive, self._cache, self._settings)
 
     def load(self, name: TableName) -> TableVersion:
         """The table as it is now, for its readers: one metastore call, and the metadata from its file, or from the

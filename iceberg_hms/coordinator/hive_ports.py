@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: The folder in a Hive table's own for all that an Iceberg table in its place writes, until it is known that it stays
+#: one. Hive and Spark read no folder whose name begins so.
+HIDDEN_FOLDER: Final = "_iceberg"
+#: The folder in that for what a migration that is killed finds again.
+PROGRESS_FOLDER: Final = "migration"
+#: The most partitions of a table that is read: their names are in memory at once.
+PARTITIONS_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,17 @@ class HiveRow:
     owner: str | None
     table: Any = field(compare=False, default=None)
 
+    @property
+    def last_changed(self) -> str | None:
+        """When the row was last changed, in seconds since 1970 (HMS: the parameter `transient_lastDdlTime`). It is the
+        expected value of `HiveTables.become_iceberg`; each change of kind sets a later one than the row had."""
+        return self.parameters.get("transient_lastDdlTime")
+
+    @property
+    def mark(self) -> str | None:
+        """The mark of the undo that made it a Hive table again, until `HiveTables.clear_mark` removes it."""
+        return self.parameters.get("metadata_location")
+
 
 @dataclass(frozen=True, slots=True)
 class HivePartition:
@@ -88,4 +108,48 @@ class HiveTables(Protocol):
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         """Remove the row, whatever it is by now; files stay. Only the lock and a look under it protect it; as
         `TablePointer.drop`."""
+        ...
+
+    def load_row(self, name: TableName) -> HiveRow:
+        """The row with this name, of a table or view that is not an Iceberg table's. Raises NoSuchTable;
+        AlreadyIceberg."""
+        ...
+
+    def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
+        """The partitions of a table, read in pages; none of a table without partition keys. One that comes or goes
+        meanwhile may be missing. Raises NoSuchTable; InvalidInput for more than `PARTITIONS_MAX`."""
+        ...
+
+    def partition_count(self, row: HiveRow) -> int:
+        """How many partitions the table has now. Raises NoSuchTable."""
+        ...
+
+    def become_iceberg(
+        self, row: HiveRow, location: str, metadata: TableMetadata, saved: str, sending: Sending
+    ) -> SwapAnswer:
+        """Turn the row of a Hive table into that of an external Iceberg table, with `row.last_changed` as the expected
+        value; only the lock protects a row that has none. The row's own parameters and its columns stay, and so do its
+        partition keys and partitions, which no release of the metastore lets anybody change.
+
+        location: of the metadata file with `metadata`. saved: where the row is kept as it was (`HIVE_TABLE`). Answers
+        as `TablePointer.swap`."""
+        ...
+
+    def become_hive(self, base: Pointer, row: HiveRow, mark: str, sending: Sending) -> SwapAnswer:
+        """Turn the row of an Iceberg table back into `row`, under the name that it has now, with
+        `base.metadata_location` as the expected value. A metastore that compares wants a new value in its place: that
+        is `mark`, a text that was never used before, which says nothing to any reader of the row. Answers as
+        `TablePointer.swap`."""
+        ...
+
+    def clear_mark(self, row: HiveRow, sending: Sending) -> SwapAnswer:
+        """Remove the mark from a row that `become_hive` made, with `row.last_changed` as the expected value."""
+        ...
+
+    def encode(self, row: HiveRow) -> str:
+        """The whole record of a row as text, also what `HiveRow` does not have."""
+        ...
+
+    def decode(self, name: TableName, text: str) -> HiveRow:
+        """The row that was encoded, under a name. Raises InvalidInput for any other text."""
         ...

@@ -38,6 +38,9 @@ DATABASE_NAME_MAX: Final = 128
 TABLE_NAME_MAX: Final = 256
 #: The HMS parameter with the folder that a table owns. Only this project writes it, never for a client's property.
 OWNED_FOLDER: Final = "iceberg-hms.owned-folder"
+#: The HMS parameter with the location of the row that an Iceberg table had when it was a Hive table, for as long as it
+#: can be turned back into that. Only this project writes it, never for a client's property.
+HIVE_TABLE: Final = "iceberg-hms.hive-table"
 #: Table properties that say which lock a table takes. They are read from its row, before its metadata.
 LOCK_MARK: Final = table_properties.LOCK.name
 EXCLUSIVE: Final = table_properties.EXCLUSIVE.name
@@ -80,9 +83,14 @@ class Pointer:
         """Whether the row records that its folder is the table's alone (`OWNED_FOLDER`)."""
         return bool(self.location) and same_folder(self.parameters.get(OWNED_FOLDER), self.location)
 
-    def without_record(self) -> Pointer:
-        """The same row without this record."""
-        return replace(self, parameters={key: each for key, each in self.parameters.items() if key != OWNED_FOLDER})
+    @property
+    def hive_table(self) -> str | None:
+        """Where the row is kept that the table had as a Hive table, if it can be turned back into it (`HIVE_TABLE`)."""
+        return self.parameters.get(HIVE_TABLE)
+
+    def without_record(self, key: str = OWNED_FOLDER) -> Pointer:
+        """The same row without a record of ours: a swap from it removes the parameter."""
+        return replace(self, parameters={each: value for each, value in self.parameters.items() if each != key})
 
 
 @dataclass(frozen=True, slots=True)

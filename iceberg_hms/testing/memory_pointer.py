@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from iceberg_hms.coordinator.hive_ports import HiveColumn
 from iceberg_hms.coordinator.ports import (
     Pointer,
     Refused,
@@ -44,6 +45,8 @@ from iceberg_hms.metastore.tables.parameters import (
 from iceberg_hms.testing.memory_metastore import MemoryMetastore
 
 _MAX_PARAMETER_SIZE = 32_672
+#: Changes whose expected value is never right again.
+_COMPARED = frozenset({"swap", "become_iceberg", "become_hive", "clear_mark"})
 
 
 class ScriptedAnswer(Enum):
@@ -67,13 +70,19 @@ class ScriptedAnswer(Enum):
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A table's or view's row in the fake: its parameters, its owner and its folder; what it is, and a view's SQL."""
+    """A table's or view's row in the fake: its parameters, its owner and its folder; what it is, and a view's SQL; and
+    what a Hive table has. folders: of its partitions."""
 
     parameters: Mapping[str, str]
     owner: str | None = None
     location: str | None = None
     table_type: str = "EXTERNAL_TABLE"
     sql: str | None = None
+    columns: tuple[HiveColumn, ...] = ()
+    partition_keys: tuple[HiveColumn, ...] = ()
+    input_format: str | None = None
+    serde: str | None = None
+    folders: tuple[str, ...] = ()
 
 
 class MemoryTablePointer:
@@ -276,14 +285,29 @@ class MemoryTablePointer:
     ) -> SwapAnswer:
         """Write a row over the one that was read as `base`. missing: the error for one that is gone. Raises
         CompareAndSwapUnproven."""
+        expected = METADATA_LOCATION, base.metadata_location
+        return self.replace(method, base.name, expected, to, row, sending, missing)
+
+    def replace(
+        self,
+        method: str,
+        name: TableName,
+        expected: tuple[str, str],
+        to: TableName,
+        row: MemoryRow,
+        sending: Sending,
+        missing: Callable[[TableName], NotFound] = NoSuchTable,
+    ) -> SwapAnswer:
+        """Write a row over the one with a name, if that has a parameter (its key and value). Raises
+        CompareAndSwapUnproven."""
         if sending.require_cas and not self.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def write() -> None:
-            self.metastore.compare(base.name, METADATA_LOCATION, base.metadata_location)
-            self.metastore.alter(base.name, to, row)
+            self.metastore.compare(name, *expected)
+            self.metastore.alter(name, to, row)
 
-        return self.change(method, base.name, write, missing)
+        return self.change(method, name, write, missing)
 
     def change(
         self,
@@ -305,7 +329,7 @@ class MemoryTablePointer:
                 return Refused(True, error)
             return Swapped()
 
-        return self.move(method, name, move, self.atomic and method == "swap")
+        return self.move(method, name, move, self.atomic and method in _COMPARED)
 
     def move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], atomic: bool = False) -> SwapAnswer:
         """Make one change of a row, and answer as the script says."""

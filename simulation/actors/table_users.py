@@ -199,7 +199,7 @@ class TableUser:
             namespaces=node.namespaces,
             lister=node.pointer,
             views=ViewOperations(ports, HmsViewPointer(node.pool, settings, clock=node.runtime), settings),
-            hive_tables=HmsHiveTables(node.pool, clock=node.runtime),
+            hive_tables=HmsHiveTables(node.pool, settings, clock=node.runtime),
             stage_proofs=StageProofs(b""),
             open_input=_no_footers,
             use_manifest_memory=lambda _budget: None,

@@ -134,6 +134,8 @@ class FakeHms(MetastoreHandler):
         if self.columns_are_checked_first and row is not None:
             self.check_columns(row, new_tbl)
         super().alter_table_with_environment_context(dbname, tbl_name, new_tbl, environment_context)
+        if (partitions := self.partitions.pop(TableName(dbname, tbl_name), None)) is not None:
+            self.partitions[TableName(new_tbl.dbName, new_tbl.tableName)] = partitions
 
     def check_columns(self, row: Any, new: Any) -> None:
         kept = [(column.name, column.type) for column in row.sd.cols]

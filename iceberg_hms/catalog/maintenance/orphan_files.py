@@ -17,7 +17,7 @@ from iceberg_hms.catalog.maintenance.deletion import Deletion
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, logged_earlier
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
 from iceberg_hms.changes.operations.snapshots.expire_snapshots import require_gc
-from iceberg_hms.coordinator.files.own_files import OwnFiles
+from iceberg_hms.coordinator.files.own_files import OwnFiles, files_in_folder
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, overlapping
 from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
@@ -136,7 +136,7 @@ class OrphanFiles:
         """What lies in the table's folder. Raises InvalidInput if the folder is not the table's, or if any other table
         or view, Hive's included, shares it: none may since the table got it, but Hive's DDL asks nobody. Raises
         MetastoreError."""
-        own = OwnFiles(row.location, self._ports.files.real_path)
+        own = files_in_folder(self._ports, row)
         if own.reason:
             raise InvalidInput(f"no file of {row.name} is known to be an orphan: {own.reason}")
         if join(root, "x") not in own:

@@ -9,6 +9,8 @@ only files below the folder that the metastore's row gives the table, and only i
     by its place    the folder lies directly below that of the table's own database, and no other table or view, Hive's
                     included, has a folder that is, contains or lies in it. So it is with most tables of other engines
 
+A table that was a Hive table, and can become one again, owns nothing: its files are the Hive table's.
+
 Every deletion of a file that this process did not write itself asks `OwnFiles`.
 """
 
@@ -72,11 +74,22 @@ class OwnFiles:
         return not self.reason and self._own is not None and found is not None and contains(self._own, found)
 
 
+def files_in_folder(ports: CommitPorts, row: Pointer) -> OwnFiles:
+    """What lies in the folder that a table's row names, whoever shares it; nothing if the table can become a Hive table
+    again."""
+    reason = ""
+    if row.hive_table is not None:
+        reason = "it can become a Hive table again, until `iceberg-hms migrate --keep` gives that up"
+    return OwnFiles(row.location, ports.files.real_path, reason)
+
+
 def find_own_files(
     ports: CommitPorts, row: Pointer, *, dropped: bool = False, seconds: float = SEARCH_ALL_SECONDS
 ) -> OwnFiles:
     """What may be deleted on behalf of the table with this row. dropped: another table may have its name by now.
     seconds: how long a search for other tables in its folder may take. Raises MetastoreError; then keep the files."""
+    if row.hive_table is not None:
+        return files_in_folder(ports, row)
     reason = ""
     if dropped:
         row = replace(row, name=TableName(row.name.namespace, ""))
@@ -144,6 +157,8 @@ class RecentOwnFiles:
     def of(self, row: Pointer) -> OwnFiles:
         """What may be deleted of the files that clients name. row: as it was before the commit that moved the table, if
         one did. Raises MetastoreError; then keep the files."""
+        if row.hive_table is not None:
+            return files_in_folder(self._ports, row)
         now = self._ports.runtime.now()
         if self._found is None or self._folder != row.location or now - self._searched_at > REMEMBERED_SECONDS:
             self._folder, self._searched_at = row.location, now
@@ -166,7 +181,7 @@ class RecentOwnFiles:
         named = {last.location, *(entry["metadata-file"] for entry in last.metadata.metadata_log)}
         row = landed[0].base.pointer
         # Since its folder was recorded, no client can have put another table's file into its log.
-        own = OwnFiles(row.location, self._ports.files.real_path) if row.owns_folder else self.of(row)
+        own = files_in_folder(self._ports, row) if row.owns_folder else self.of(row)
         old = (each for each in expired if each not in named)
         delete_own_files(self._ports, row, own, old, "old metadata")
 

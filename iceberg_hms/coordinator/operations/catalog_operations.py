@@ -104,7 +104,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             refuse_shared_folder(self._ports, name, metadata.location, root=root, is_new=folder_is_new)
 
         insert = partial(self._ports.pointer.create, owns_folder=owns_folder)
-        return self._published(lambda: self._create(name, change, owner, guard, sharing, insert, look_again))
+        return published(self._ports, lambda: self._create(name, change, owner, guard, sharing, insert, look_again))
 
     def _create(
         self,
@@ -149,7 +149,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             return self._report_if_ours(another, change, manifests)
         if isinstance(answer, Swapped):
             self._take_back_if_shared(name, location, metadata, lambda: look_again(metadata))
-        return _report(name, location, metadata, None, change.identity.snapshot_ids)
+        return report_of(name, location, metadata, None, change.identity.snapshot_ids)
 
     def _take_back_if_shared(
         self,
@@ -237,7 +237,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             return self._register_over(operation, copy, metadata, wait_seconds, check)
 
         def publish() -> CommitReport:
-            return self._published(register, "registered")
+            return published(self._ports, register, "registered")
 
         return operation.run(publish) if overwrite else publish()
 
@@ -257,7 +257,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
         if isinstance(answer, Swapped):
             self._take_back_if_shared(name, location, metadata, look_again, new_file=False)
-        return _report(name, location, metadata, None)
+        return report_of(name, location, metadata, None)
 
     def _register_over(
         self,
@@ -294,7 +294,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             if not sent:
                 delete_files(self._ports.files, [copy])
             raise
-        return _report(name, copy, metadata, previous)
+        return report_of(name, copy, metadata, previous)
 
     def drop(self, name: TableName, *, wait_seconds: float) -> TableVersion | None:
         """Remove a table's row; its files stay. Returns the table as it was, for a caller that purges it. None: the
@@ -375,15 +375,16 @@ class CatalogOperations(RowOperations[TableMetadata]):
             raise perhaps_created(taken.name, f"it has the uuid {uuid}, and none of the snapshots {list(ids)}")
         raise refused
 
-    def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
-        """Run an operation, and publish its report with what it used, unless it was already committed."""
-        started = self._ports.runtime.now()
-        with measured() as usage:
-            report = operation().with_usage(usage)
-        report = replace(report, total_ms=(self._ports.runtime.now() - started) * 1000)
-        if not report.already_committed:
-            self._ports.events.publish({"event": event, "report": report})
-        return report
+
+def published(ports: CommitPorts, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
+    """Run an operation, and publish its report with what it used, unless it was already committed."""
+    started = ports.runtime.now()
+    with measured() as usage:
+        report = operation().with_usage(usage)
+    report = replace(report, total_ms=(ports.runtime.now() - started) * 1000)
+    if not report.already_committed:
+        ports.events.publish({"event": event, "report": report})
+    return report
 
 
 def _paths(metadata: TableMetadata) -> list[str]:
@@ -391,9 +392,10 @@ def _paths(metadata: TableMetadata) -> list[str]:
     return [path for _, path in new_paths({}, metadata.properties)]
 
 
-def _report(
+def report_of(
     name: TableName, location: str, metadata: TableMetadata, previous: str | None, snapshot_ids: tuple[int, ...] = ()
 ) -> CommitReport:
+    """The report of an operation that commits alone. previous: the metadata location that it replaced."""
     return CommitReport(
         table=name,
         metadata_location=location,

@@ -3,17 +3,18 @@ the answer means."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from iceberg_hms.clock import Clock
-from iceberg_hms.coordinator.ports import Refused, Sending, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
 
-#: The HMS parameter that every swap compares: where the table's current metadata file is.
+#: The HMS parameter that every swap of an Iceberg table or view compares: where its current metadata file is.
 METADATA_LOCATION: Final = "metadata_location"
 #: The type of a view's row.
 VIRTUAL_VIEW: Final = "VIRTUAL_VIEW"
@@ -36,6 +37,23 @@ class LateWrite(Enum):
     REFUSED = auto()
     #: It may overwrite or remove what others committed meanwhile.
     OVERWRITES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """The row that an alter replaces, as it was read.
+
+    table: the record of it. expected: the key and value of its parameter that the server compares, of which the new row
+    has another value; None if it has no such parameter: then the lock alone protects the alter."""
+
+    name: TableName
+    table: Any
+    expected: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, base: Pointer) -> Self:
+        """The row of an Iceberg table or view, which an alter moves from its metadata location."""
+        return cls(base.name, base.table, (METADATA_LOCATION, base.metadata_location))
 
 
 def alter_arguments(name: TableName, row: Any, expected: tuple[str, str] | None) -> dict[str, Any]:

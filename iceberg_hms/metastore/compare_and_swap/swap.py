@@ -32,11 +32,11 @@ from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError,
 from iceberg_hms.metastore.compare_and_swap.proofs import WriteProof, prove_cas, prove_writes
 from iceberg_hms.metastore.compare_and_swap.row_write import (
     ALTER,
-    METADATA_LOCATION,
     PROBE_KEY,
     PROBE_VALUE,
     VIRTUAL_VIEW,
     LateWrite,
+    ReadRow,
     alter_arguments,
     fault_of,
     write_row,
@@ -68,13 +68,20 @@ class SwapSender:
         self._scratch_rows = ScratchRows(pool, clock)
 
     def alter(self, base: Pointer, table: Any, sending: Sending) -> SwapAnswer:
-        """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
+        """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`. As
+        `replace`."""
+        return self.replace(ReadRow.of(base), table, sending)
+
+    def replace(self, base: ReadRow, table: Any, sending: Sending) -> SwapAnswer:
+        """Write `table` over the row that was read as `base`, if its parameter still has the expected value.
 
         Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
         was sent, and no other server to be anything else: that may overwrite what arrives late. A rename never is: its
         expected value comes back when the table is renamed there and back. Raises CompareAndSwapUnproven, LockLost (see
         `Sending`) and MetastoreUnavailable if the alter was not sent.
         """
+        if base.expected is None and sending.require_cas:
+            raise CompareAndSwapUnproven(f"{base.name} has no parameter that the metastore could compare")
         lost_probes: list[NotSent] = []
         try:
             alter = partial(self._alter_on, base=base, table=table, sending=sending, lost_probes=lost_probes)
@@ -99,7 +106,7 @@ class SwapSender:
         return proof.works
 
     def _alter_on(
-        self, client: MetastoreClient, *, base: Pointer, table: Any, sending: Sending, lost_probes: list[NotSent]
+        self, client: MetastoreClient, *, base: ReadRow, table: Any, sending: Sending, lost_probes: list[NotSent]
     ) -> SwapAnswer:
         """One alter on one connection. Raises NotSent only if every alter that it sent changes nothing, or was refused,
         so that the whole may be repeated on another connection."""
@@ -111,14 +118,14 @@ class SwapSender:
             # The next lock must not promise that every swap under it is atomic.
             self._pool.cas_support.learn(client.uri, namespace, support)
             raise _unproven(client, support)
-        if support is CompareAndSwap.BROKEN:
+        if support is CompareAndSwap.BROKEN or base.expected is None:
             arguments = alter_arguments(base.name, table, None)
             return write_row(client, self._clock, ALTER, LateWrite.OVERWRITES, sending, **arguments)
         renames = (table.dbName, table.tableName) != (base.table.dbName, base.table.tableName)
         atomic = support is CompareAndSwap.ATOMIC and not renames
         atomic = atomic and not self._pool.cas_support.may_overwrite(namespace)
         late = LateWrite.REFUSED if atomic else LateWrite.OVERWRITES
-        arguments = alter_arguments(base.name, table, (METADATA_LOCATION, base.metadata_location))
+        arguments = alter_arguments(base.name, table, base.expected)
         answer = write_row(client, self._clock, ALTER, late, sending, **arguments)
         if isinstance(answer, Swapped):
             self._record_swap(client, namespace)
@@ -134,7 +141,7 @@ class SwapSender:
         return self._alter_without_keys(client, base, table, sending, _as_final(answer))
 
     def _prove(
-        self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]
+        self, client: MetastoreClient, base: ReadRow, table: Any, lost_probes: list[NotSent]
     ) -> SwapAnswer | None:
         """Learn what the server makes of compare-and-swap, if this connection does not know it. Returns the answer to
         the probe if that proves nothing, or carried out the alter. Raises NotSent as `_probe`."""
@@ -150,7 +157,7 @@ class SwapSender:
                 return answer
         return None
 
-    def _probe(self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]) -> SwapAnswer:
+    def _probe(self, client: MetastoreClient, base: ReadRow, table: Any, lost_probes: list[NotSent]) -> SwapAnswer:
         """Send the probe, learn from the server's answer, and return it. Without an answer NotSent is raised, and added
         to `lost_probes`."""
         impossible = copy.copy(table)
@@ -198,7 +205,7 @@ class SwapSender:
         self._pool.cas_support.learn(client.uri, namespace, client.cas_support.of(namespace))
 
     def _alter_without_keys(
-        self, client: MetastoreClient, base: Pointer, table: Any, sending: Sending, refusal: SwapAnswer
+        self, client: MetastoreClient, base: ReadRow, table: Any, sending: Sending, refusal: SwapAnswer
     ) -> SwapAnswer:
         """The server's database cannot do the swap. The swap may also have failed because the row moved at that moment:
         so the row is altered without the keys only if it still stands at `base`."""
@@ -210,7 +217,8 @@ class SwapSender:
             return Refused(True, NoSuchTable(name)) if fault.fault is Fault.NO_SUCH_OBJECT else refusal
         except (NotSent, NoAnswer):
             return refusal
-        if (row.parameters or {}).get(METADATA_LOCATION) != base.metadata_location:
+        key, value = base.expected or ("", None)
+        if (row.parameters or {}).get(key) != value:
             return Refused(True, refusal.error) if isinstance(refusal, Refused) else refusal
         try:
             arguments = alter_arguments(name, table, None)
@@ -231,9 +239,9 @@ def _as_final(answer: SwapAnswer) -> SwapAnswer:
     return replace(answer, in_doubt=False) if isinstance(answer, Refused) else answer
 
 
-def _probe_key(base: Pointer, table: Any) -> str:
+def _probe_key(base: ReadRow, table: Any) -> str:
     """A parameter that neither the row nor its successor has."""
     key = PROBE_KEY
-    while key in base.parameters or key in table.parameters:
+    while key in (base.table.parameters or {}) or key in table.parameters:
         key += "-"
     return key

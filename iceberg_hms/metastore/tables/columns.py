@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from iceberg_hms.format.schema.schema import Schema
@@ -89,12 +89,20 @@ def has_instants(type_: Type) -> bool:
 
 
 def columns(
-    schema: Schema, *, local_time_zones: bool, current: Iterable[Any] = (), comment_max: int = COMMENT_MAX
+    schema: Schema,
+    *,
+    local_time_zones: bool,
+    current: Iterable[Any] = (),
+    keys: Collection[str] = (),
+    comment_max: int = COMMENT_MAX,
 ) -> list[Any]:
     """A schema's top level as the metastore's FieldSchema records.
 
     current: the columns of the row now. comment_max: the most bytes of a comment; a longer one is cut, since its
-    beginning says more than none. A column is left out if the metastore cannot hold its name or its type, or takes its
+    beginning says more than none. keys: names of the row's partition keys, in lower case: a table that was one of
+    Hive's has some. Every release of the metastore takes a column of the same name, and shows the table with two of it.
+
+    A column is left out if it is a partition key, if the metastore cannot hold its name or its type, or takes its
     name for that of a column before it. What the row has already stays.
     """
     held = {column.name: column for column in current}
@@ -102,6 +110,8 @@ def columns(
     for field in schema.fields:
         # As the metastore and its databases compare names.
         name = field.name.lower().rstrip(" ")
+        if name in keys:
+            continue
         type_ = hive_type(field.type, local_time_zones=local_time_zones)
         old = held.get(name, _NO_COLUMN)
         is_held = old.type == type_ or (fits(field.name, COLUMN_NAME_MAX) and fits(type_, TYPE_MAX))

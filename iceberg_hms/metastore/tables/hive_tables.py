@@ -1,4 +1,4 @@
-"""Rows of Hive tables whose files a drop deletes: the HiveTables port over Thrift."""
+"""Rows of Hive tables: the HiveTables port over Thrift (`kind_of_row.py` says what changes in a row)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.coordinator.hive_ports import HiveTable
-from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableName
-from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.hive_ports import PARTITIONS_MAX, HivePartition, HiveRow, HiveTable
+from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, SwapAnswer, TableName
+from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.metastore.compare_and_swap.row_write import ReadRow, fault_of
+from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables import kind_of_row
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
 from iceberg_hms.metastore.tables.rows import HmsRows
 from iceberg_hms.metastore.tables.table_names import TableNames
@@ -21,7 +26,8 @@ _PARTITIONS_PER_CALL: Final = 500
 class HmsHiveTables:
     """coordinator.hive_ports.HiveTables on a metastore."""
 
-    def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._max_parameter_size = settings.table_property_max_size
         self._pool = pool
         self._clock = clock
         self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
@@ -56,3 +62,75 @@ class HmsHiveTables:
 
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         return self._rows.drop(table.name, sending)
+
+    def load_row(self, name: TableName) -> HiveRow:
+        row = self._rows.load(name)
+        parameters = row.parameters or {}
+        if is_iceberg(parameters):
+            raise AlreadyIceberg(name, parameters.get(HIVE_TABLE))
+        return kind_of_row.hive_row(name, row)
+
+    def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
+        names = self._partition_names(row)
+        for start in range(0, len(names), _PARTITIONS_PER_CALL):
+            some = names[start : start + _PARTITIONS_PER_CALL]
+            arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name, "names": some}
+            for partition in self._pool.ask("get_partitions_by_names", **arguments):
+                yield kind_of_row.hive_partition(row.name, partition)
+
+    def partition_count(self, row: HiveRow) -> int:
+        return len(self._partition_names(row))
+
+    def become_iceberg(
+        self, row: HiveRow, location: str, metadata: TableMetadata, saved: str, sending: Sending
+    ) -> SwapAnswer:
+        record = kind_of_row.iceberg_record(
+            row, location, metadata, saved, self._now_seconds(), self._max_parameter_size
+        )
+        return self._rows.replace(kind_of_row.read_row(row), record, sending)
+
+    def become_hive(self, base: Pointer, row: HiveRow, mark: str, sending: Sending) -> SwapAnswer:
+        record = kind_of_row.hive_record(base, row, mark, self._now_seconds())
+        answer = self._rows.replace(ReadRow.of(base), record, sending)
+        if fault_of(answer) is not Fault.INCOMPATIBLE_COLUMNS:
+            return answer
+        return Refused(False, _columns_were_changed(base.name))
+
+    def clear_mark(self, row: HiveRow, sending: Sending) -> SwapAnswer:
+        record = kind_of_row.unmarked_record(row, self._now_seconds())
+        return self._rows.replace(kind_of_row.read_row(row), record, sending)
+
+    def encode(self, row: HiveRow) -> str:
+        return kind_of_row.encode(row)
+
+    def decode(self, name: TableName, text: str) -> HiveRow:
+        return kind_of_row.decode(name, text)
+
+    def _partition_names(self, row: HiveRow) -> list[str]:
+        if not row.partition_keys:
+            return []
+        try:
+            names: list[str] = self._pool.ask(
+                "get_partition_names", db_name=row.name.namespace, tbl_name=row.name.name, max_parts=-1
+            )
+        except ServerFault as fault:
+            if fault.fault is Fault.NO_SUCH_OBJECT:
+                raise NoSuchTable(row.name) from None
+            raise
+        if len(names) > PARTITIONS_MAX:
+            raise InvalidInput(
+                f"{row.name} has more than {PARTITIONS_MAX} partitions",
+                next_step="write its rows into a new Iceberg table with fewer partitions",
+            )
+        return names
+
+    def _now_seconds(self) -> int:
+        return self._clock.now_ms() // 1000
+
+
+def _columns_were_changed(name: TableName) -> InvalidInput:
+    return InvalidInput(
+        f"The metastore does not take back the columns that {name} had: another program has changed those of its row, "
+        "and hive.metastore.disallow.incompatible.col.type.changes is set",
+        next_step="set it to false in the metastore's configuration, and try again; nothing was changed",
+    )

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, OWNED_FOLDER
+from iceberg_hms.coordinator.ports import EXCLUSIVE, HIVE_LOCK_ENABLED, HIVE_TABLE, LOCK_MARK, OWNED_FOLDER
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -40,7 +40,10 @@ TABLE_OWNER = "hive.metastore.table.owner"
 #: The types of tables' rows (HMS: TableType).
 MANAGED_TABLE = "MANAGED_TABLE"
 EXTERNAL_TABLE = "EXTERNAL_TABLE"
-_EXTERNAL = "EXTERNAL"
+EXTERNAL = "EXTERNAL"
+#: When the row was last changed, in seconds since 1970. Every release of the metastore sets it if the new row lacks it,
+#: and keeps the value that the new row has.
+LAST_CHANGED = "transient_lastDdlTime"
 _HIVE_ENGINE = "engine.hive.enabled"
 _STORAGE_HANDLER = "storage_handler"
 _ICEBERG_STORAGE_HANDLER = "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"
@@ -62,7 +65,7 @@ _READ_FROM_ROW = frozenset(
 _OF_ENGINES = ("commit.", "engine.", "history.", "hive.", "iceberg", "read.", "spark.", "trino", "write.")
 
 #: Parameters that say what the row is and what it owns; a table's own properties never touch them.
-_RESERVED = frozenset({_EXTERNAL, TABLE_TYPE, METADATA_LOCATION, PREVIOUS_METADATA_LOCATION, OWNED_FOLDER})
+_RESERVED = frozenset({EXTERNAL, TABLE_TYPE, METADATA_LOCATION, PREVIOUS_METADATA_LOCATION, OWNED_FOLDER, HIVE_TABLE})
 
 _STATISTICS = (("total-data-files", "numFiles"), ("total-records", "numRows"), ("total-files-size", "totalSize"))
 
@@ -197,7 +200,7 @@ def _set_identity(
     parameters: dict[str, str], current: Mapping[str, str], location: str, metadata: TableMetadata
 ) -> None:
     if not current:
-        parameters[_EXTERNAL] = "TRUE"
+        parameters[EXTERNAL] = "TRUE"
     _set_pointer(parameters, current, location, ICEBERG, metadata.uuid)
     if hive_engine_enabled(metadata):
         parameters[_STORAGE_HANDLER] = _ICEBERG_STORAGE_HANDLER

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -26,7 +26,7 @@ from iceberg_hms.errors import (
     NotFound,
 )
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.metastore.compare_and_swap.row_write import LateWrite, fault_of, write_row
+from iceberg_hms.metastore.compare_and_swap.row_write import LateWrite, ReadRow, fault_of, write_row
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -108,12 +108,12 @@ class HmsRows:
             **fields,
         )
 
-    def columns(self, schema: Schema, current: Any = ()) -> list[Any]:
+    def columns(self, schema: Schema, current: Any = (), keys: Collection[str] = ()) -> list[Any]:
         """The columns of a row with this schema, as `columns.columns`."""
         is_wide = has_long_comments(schema) and self.has_wide_columns()
         comment_max = HIVE_4_COMMENT_MAX if is_wide else COMMENT_MAX
         zones = has_instants(schema.as_struct()) and self._has_local_time_zones()
-        return columns(schema, local_time_zones=zones, current=current, comment_max=comment_max)
+        return columns(schema, local_time_zones=zones, current=current, keys=keys, comment_max=comment_max)
 
     def with_columns(self, table: Any, cols: list[Any], location: str, *, hive_engine: bool = False) -> Any:
         """The row with these columns and this location. Raises InvalidInput for a location that is too long."""
@@ -142,6 +142,10 @@ class HmsRows:
     def alter(self, base: Pointer, table: Any, sending: Sending) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, expecting its metadata location."""
         return self._gone(self.swaps.alter(base, table, sending), base.name)
+
+    def replace(self, base: ReadRow, table: Any, sending: Sending) -> SwapAnswer:
+        """Write `table` over any row, expecting what `base` says."""
+        return self._gone(self.swaps.replace(base, table, sending), base.name)
 
     def rename(self, base: Pointer, to: TableName, sending: Sending) -> SwapAnswer:
         """As `TablePointer.rename`. Raises InvalidInput as `new`."""

@@ -91,7 +91,8 @@ class HmsTablePointer:
     ) -> SwapAnswer:
         """As the port says. If the server forbids the new columns
         (hive.metastore.disallow.incompatible.col.type.changes) the swap is sent again with the columns that the row
-        has: the server had refused before it changed anything."""
+        has: the server had refused before it changed anything. It would forbid the way back to the columns of a Hive
+        table, too, so a row that can become one again keeps them."""
         table = copy.copy(base.table)
         table.parameters = parameters_for(
             base.parameters,
@@ -102,7 +103,10 @@ class HmsTablePointer:
             owns_folder=owns_folder,
         )
         old_columns = base.table.sd.cols if base.table.sd is not None else []
-        cols = self._rows.columns(metadata.schema, old_columns)
+        cols = old_columns
+        if base.hive_table is None:
+            keys = {each.name.lower() for each in base.table.partitionKeys or ()}
+            cols = self._rows.columns(metadata.schema, old_columns, keys)
         if self._were_refused(base.name, cols):
             cols = old_columns
         answer = self._rows.alter(base, self._with_columns(table, cols, metadata), sending)

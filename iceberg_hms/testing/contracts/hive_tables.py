@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from iceberg_hms.coordinator.hive_ports import HiveTable, HiveTables
-from iceberg_hms.coordinator.ports import Refused, Sending, Swapped, TableName, TablePointer
-from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.coordinator.hive_ports import HiveRow, HiveTable, HiveTables
+from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, Swapped, TableName, TablePointer
+from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import same_folder
-from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises
-from iceberg_hms.testing.contracts.table_pointer import Place, made
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises, expect_refused
+from iceberg_hms.testing.contracts.table_pointer import Place, made, table_metadata
 
 _SECONDS: Final = 30.0
+_EXTERNAL: Final = "EXTERNAL_TABLE"
 
 
 class AddHiveTable(Protocol):
@@ -25,7 +27,8 @@ class AddHiveTable(Protocol):
         parameters: Mapping[str, str] | None = None,
         partitions: Sequence[str] = (),
     ) -> None:
-        """Create a table that is not Iceberg's. partitions: the folders of its partitions, if it has any."""
+        """Create a table that is not Iceberg's, with a column `id int`. partitions: the folders of its partitions, if
+        it has any; their key is `p string`."""
         ...
 
 
@@ -107,6 +110,124 @@ def a_drop_removes_the_row(hive: HiveTables, _tables: TablePointer, place: HiveP
     expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
     expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
     expect(isinstance(hive.drop(found, Sending()), Refused), "a second drop is not refused")
+
+
+def any_row_but_icebergs_is_loaded(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
+    place.add_hive_table(place.name("t"), place.folder("t"), "EXTERNAL_TABLE", {"colour": "red"}, [place.folder("p")])
+    row = hive.load_row(place.name("t"))
+    expect_equal((row.name, row.table_type, row.parameters.get("colour")), (place.name("t"), _EXTERNAL, "red"), "row")
+    expect(same_folder(row.location, place.folder("t")), f"folder {row.location}")
+    expect_equal([(each.name, each.type) for each in row.columns], [("id", "int")], "columns")
+    expect_equal([(each.name, each.type) for each in row.partition_keys], [("p", "string")], "partition keys")
+    expect(row.last_changed is not None, "nothing says when it was changed")
+    expect_equal(hive.load_row(place.name("t")), row, "the same row")
+    made(tables, place, "iceberg")
+    with expect_raises(AlreadyIceberg, "an Iceberg table"):
+        hive.load_row(place.name("iceberg"))
+    with expect_raises(NoSuchTable, "no table"):
+        hive.load_row(place.name("none"))
+
+
+def partitions_are_read(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
+    folders = [place.folder(f"elsewhere/{number}") for number in range(3)]
+    place.add_hive_table(place.name("t"), place.folder("t"), partitions=folders)
+    row = hive.load_row(place.name("t"))
+    found = sorted(hive.partitions(row), key=lambda each: each.values)
+    expect_equal([each.values for each in found], [("0",), ("1",), ("2",)], "values")
+    expect(all(same_folder(each.location, folder) for each, folder in zip(found, folders, strict=True)), f"{found}")
+    expect_equal(hive.partition_count(row), 3, "count")
+    place.add_hive_table(place.name("plain"), place.folder("plain"))
+    plain = hive.load_row(place.name("plain"))
+    expect_equal((list(hive.partitions(plain)), hive.partition_count(plain)), ([], 0), "partitions of a plain table")
+
+
+def a_row_is_kept_as_text(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
+    place.add_hive_table(place.name("t"), place.folder("t"), parameters={"colour": "blau \u2603"})
+    row = hive.load_row(place.name("t"))
+    again = hive.decode(row.name, hive.encode(row))
+    expect_equal((again, again.table), (row, row.table), "row")
+    for bad in ("", "{}", "[1]", hive.encode(row)[:-20]):
+        with expect_raises(InvalidInput, f"the text {bad[:20]}"):
+            hive.decode(row.name, bad)
+
+
+def a_managed_table_becomes_iceberg_and_hive_again(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
+    _there_and_back(hive, tables, place, "MANAGED_TABLE")
+
+
+def an_external_table_becomes_iceberg_and_hive_again(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
+    _there_and_back(hive, tables, place, _EXTERNAL)
+
+
+def _there_and_back(hive: HiveTables, tables: TablePointer, place: HivePlace, kind: str) -> None:
+    name, folders = place.name("t"), [place.folder("t/p=0"), place.folder("elsewhere")]
+    place.add_hive_table(name, place.folder("t"), kind, {"colour": "red"}, folders)
+    row = hive.load_row(name)
+    saved = hive.encode(row)
+    base = _turned(hive, tables, place, row)
+    expect_equal(base.parameters.get(HIVE_TABLE), place.file(9), "where the row is kept")
+    expect_equal((base.parameters.get("colour"), base.parameters.get("EXTERNAL")), ("red", "TRUE"), "parameters")
+    expect(same_folder(base.location, place.folder("t")), f"folder {base.location}")
+    with expect_raises(AlreadyIceberg, "the row of what is an Iceberg table now"):
+        hive.load_row(name)
+    # A swap keeps what an undo needs, and takes clients' properties for neither.
+    metadata = _metadata(place, {HIVE_TABLE: "file:/elsewhere", "colour": "blue"})
+    expect_equal(tables.swap(base, place.file(1), metadata, _metadata(place), Sending()), Swapped(), "swap")
+    base = tables.load(name)
+    expect_equal(base.hive_table, place.file(9), "where the row is kept, after a swap")
+    expect_equal(tables.rename(base, place.name("u"), Sending()), Swapped(), "rename")
+    base = tables.load(place.name("u"))
+    undo = hive.decode(base.name, saved)
+    expect_equal(hive.become_hive(base, undo, "mark-1", Sending()), Swapped(), "become_hive")
+    with expect_raises(NotAnIcebergTable, "an Iceberg table no longer"):
+        tables.load(base.name)
+    marked = hive.load_row(base.name)
+    expect_equal(marked.mark, "mark-1", "mark")
+    expect_equal(hive.clear_mark(marked, Sending()), Swapped(), "clear_mark")
+    expect_equal(_compared(hive.load_row(base.name)), _compared(undo), "the row afterwards")
+    expect_equal([each.location for each in hive.partitions(marked)], folders, "partitions afterwards")
+    changes = [each.last_changed or "" for each in (row, marked, hive.load_row(base.name))]
+    expect(len(set(changes)) == len(changes), f"last changes: {changes}")
+
+
+def an_outdated_change_of_kind_changes_nothing(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
+    name = place.name("t")
+    place.add_hive_table(name, place.folder("t"))
+    row = hive.load_row(name)
+    base = _turned(hive, tables, place, row)
+    answer = hive.become_iceberg(row, place.file(2), _metadata(place), place.file(8), Sending())
+    expect_refused(answer, True, None, "outdated change")
+    expect_equal(tables.load(name), base, "the row after it")
+    expect_equal(tables.swap(base, place.file(1), _metadata(place), _metadata(place), Sending()), Swapped(), "a commit")
+    expect_refused(hive.become_hive(base, row, "mark-1", Sending()), True, None, "outdated undo")
+    base = tables.load(name)
+    expect_equal(hive.become_hive(base, row, "mark-2", Sending()), Swapped(), "undo")
+    marked = hive.load_row(name)
+    outdated = tables.swap(base, place.file(3), _metadata(place), _metadata(place), Sending())
+    expect_refused(outdated, True, None, "outdated swap of an Iceberg table that is none")
+    expect_equal(hive.load_row(name), marked, "the row after all")
+    expect_equal(hive.clear_mark(marked, Sending()), Swapped(), "clear_mark")
+    expect_refused(hive.clear_mark(marked, Sending()), True, None, "outdated clearing")
+    outdated = tables.swap(base, place.file(4), _metadata(place), _metadata(place), Sending())
+    expect_refused(outdated, True, None, "outdated swap of what has no mark")
+
+
+def _turned(hive: HiveTables, tables: TablePointer, place: HivePlace, row: HiveRow) -> Pointer:
+    """The row after it became an Iceberg table's at place.file(0), kept at place.file(9)."""
+    answer = hive.become_iceberg(row, place.file(0), _metadata(place), place.file(9), Sending())
+    expect_equal(answer, Swapped(), "become_iceberg")
+    base = tables.load(row.name)
+    expect_equal(base.metadata_location, place.file(0), "metadata_location")
+    return base
+
+
+def _metadata(place: HivePlace, properties: Mapping[str, str] | None = None) -> TableMetadata:
+    return table_metadata(place.folder("t"), properties)
+
+
+def _compared(row: HiveRow) -> HiveRow:
+    """A row without what says when it was changed."""
+    return replace(row, parameters={**row.parameters, "transient_lastDdlTime": ""})
 
 
 CHECKS: tuple[Check, ...] = checks_of(globals())

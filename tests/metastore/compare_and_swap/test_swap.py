@@ -83,7 +83,9 @@ def test_the_probe_expects_a_parameter_that_the_row_never_has(hms: Recording, sw
     hms.rows[NAME].parameters[PROBE_KEY] = "absent"
     table = moved_to(base, "m1")
     table.parameters[f"{PROBE_KEY}-"] = "absent"
-    odd = Pointer(NAME, "m0", None, {**base.parameters, PROBE_KEY: "absent"}, base.table)
+    row = moved_to(base, "m0")
+    row.parameters[PROBE_KEY] = "absent"
+    odd = Pointer(NAME, "m0", None, row.parameters, row)
     assert swaps.alter(odd, table, Sending()) == Swapped()
     assert hms.expected == [(f"{PROBE_KEY}--", "absent"), TRUE]
 

@@ -15,6 +15,8 @@ from iceberg_hms.testing.contracts.hive_tables import CHECKS, Check, HivePlace
 from tests.metastore.fake_hms import FakeHms
 from tests.metastore.tables.test_table_pointer import hive_row
 
+SETTINGS = Settings.load({}, environ={})
+
 
 @pytest.mark.parametrize("filters", [True, False], ids=["filters", "reads all rows"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -29,8 +31,10 @@ def test_the_hive_tables_keep_the_contract(check: Check, filters: bool, hms: Fak
         parameters: Mapping[str, str] | None = None,
         partitions: Sequence[str] = (),
     ) -> None:
-        row = hive_row(name, dict(parameters or {}), table_type, location)
-        row.partitionKeys = [FieldSchema(name="p", type="int")] if partitions else []
+        marks = {"EXTERNAL": "TRUE"} if table_type == "EXTERNAL_TABLE" else {}
+        changed = {"transient_lastDdlTime": "1700000000"}
+        row = hive_row(name, {**changed, **(parameters or {}), **marks}, table_type, location)
+        row.partitionKeys = [FieldSchema(name="p", type="string")] if partitions else []
         hms.rows[name] = row
         hms.partitions[name] = {
             f"p={number}": extended(Partition)(values=[str(number)], sd=StorageDescriptor(location=each))
@@ -38,12 +42,12 @@ def test_the_hive_tables_keep_the_contract(check: Check, filters: bool, hms: Fak
         }
 
     check(
-        HmsHiveTables(pool),
-        HmsTablePointer(pool, Settings.load({}, environ={})),
+        HmsHiveTables(pool, SETTINGS),
+        HmsTablePointer(pool, SETTINGS),
         HivePlace("db", "other", "file:/w", add),
     )
 
 
 def test_a_view_of_hive_has_no_files(hms: FakeHms, pool: ClientPool) -> None:
     hms.rows[TableName("db", "v")] = hive_row(TableName("db", "v"), {}, "VIRTUAL_VIEW", "file:/w/v")
-    assert HmsHiveTables(pool).load(TableName("db", "v")) is None
+    assert HmsHiveTables(pool, SETTINGS).load(TableName("db", "v")) is None
