@@ -25,6 +25,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -115,17 +116,15 @@ def make_table(spark: Any, metastore: LocalMetastore, name: str, files: int, par
 
 
 def _race(spark: Any, catalog: Catalog, arguments: Any, findings: list[str]) -> Mapping[str, list[float]]:
-    contenders: dict[str, Callable[[str], None]] = {"ours": lambda name: _ours(spark, catalog, name)}
+    contenders: dict[str, Callable[[str], None]] = {"ours": partial(_ours, spark, catalog)}
     for width in arguments.parallelism:
-        contenders[f"Spark, parallelism {width}"] = lambda name, width=width: _stock(spark, name, width)
+        contenders[f"Spark, parallelism {width}"] = partial(_stock, spark, width)
     seconds: dict[str, list[float]] = defaultdict(list)
     for round_ in range(arguments.rounds):
         for at, (who, run) in enumerate(contenders.items()):
             name = f"target_{round_}_{at}"
             if who != "ours":
-                spark.sql(
-                    f"CREATE TABLE {NAMESPACE}.{name} ({DDL}, part int) USING iceberg PARTITIONED BY (part)"
-                )
+                spark.sql(f"CREATE TABLE {NAMESPACE}.{name} ({DDL}, part int) USING iceberg PARTITIONED BY (part)")
             started = perf_counter()
             run(name)
             seconds[who].append(perf_counter() - started)
@@ -137,7 +136,7 @@ def _ours(spark: Any, catalog: Catalog, name: str) -> None:
     migration.snapshot(spark, f"{NAMESPACE}.source", f"{NAMESPACE}.{name}", catalog=catalog, progress=False)
 
 
-def _stock(spark: Any, name: str, parallelism: int) -> None:
+def _stock(spark: Any, parallelism: int, name: str) -> None:
     spark.sql(
         f"CALL spark_catalog.system.add_files(table => '{NAMESPACE}.{name}', source_table => '{NAMESPACE}.source', "
         f"parallelism => {parallelism})"
@@ -192,7 +191,8 @@ def run_driver() -> None:
     for key, value in {**SETTINGS, **apart}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    jvm = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    gateway: Any = spark.sparkContext._jvm
+    jvm = int(gateway.java.lang.ProcessHandle.current().pid())
     with iceberg_hms.connect(uri, warehouse) as catalog:
         report = migration.migrate(spark, name, catalog=catalog, progress=False)
     found = {"files": report.files, "python": _peak(os.getpid()), "jvm": _peak(jvm), "seconds": report.seconds}
@@ -211,9 +211,19 @@ def _print(arguments: Any, results: Mapping[str, Any]) -> None:
         counted = all_seconds[1:] if len(all_seconds) > 1 else all_seconds
         rows.append((who, f"{median(counted):.1f}", f"{arguments.files / median(counted):,.0f}"))
     if (sample := results.get("sample")) is not None:
-        rows.append((f"PyIceberg, {sample['files']} files", f"{sample['seconds']:.1f}", f"{sample['files'] / sample['seconds']:,.0f}"))
+        rows.append(
+            (
+                f"PyIceberg, {sample['files']} files",
+                f"{sample['seconds']:.1f}",
+                f"{sample['files'] / sample['seconds']:,.0f}",
+            )
+        )
     if rows:
         instruments.print_table(("who", "seconds", "files/s"), rows)
-    memory = [(name, *(f"{found[key]:.0f}" for key in ("files", "python", "jvm", "seconds"))) for name, found in results.items() if name.startswith("memory")]
+    memory = [
+        (name, *(f"{found[key]:.0f}" for key in ("files", "python", "jvm", "seconds")))
+        for name, found in results.items()
+        if name.startswith("memory")
+    ]
     if memory:
         instruments.print_table(("driver", "files", "Python MiB", "JVM MiB", "seconds"), memory)

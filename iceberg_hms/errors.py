@@ -59,13 +59,13 @@ class UnsupportedFormat(InvalidInput):
 
 
 class CannotMigrate(InvalidInput):
-    """A table, or one of its files, cannot be taken over as Iceberg, or back as Hive. Nothing was changed.
+    """Files of a Hive table cannot become those of an Iceberg table. Nothing was changed.
 
-    report: of the files, as a `migration.MigrationReport`, where they are the reason."""
+    report: names them, as a `migration.MigrationReport`."""
 
-    default_next_step = "docs/migration.md says what can be migrated; nothing was changed"
+    default_next_step = "mend or remove the files, or leave them out with skip_unreadable; nothing was changed"
 
-    def __init__(self, message: str, *, next_step: str | None = None, report: Any = None) -> None:
+    def __init__(self, message: str, *, next_step: str | None = None, report: Any) -> None:
         super().__init__(message, next_step=next_step)
         self.report = report
 

@@ -67,9 +67,7 @@ def migrate(
         if check:
             _check(catalog, table, master, as_json=as_json)
             return
-        report = _migrate(
-            catalog, table, master, recursive_directory, skip_unreadable=skip_unreadable, dry_run=dry_run
-        )
+        report = _migrate(catalog, table, master, recursive_directory, skip_unreadable=skip_unreadable, dry_run=dry_run)
     if as_json:
         output.print_json(report.as_dict())
     else:
@@ -127,10 +125,9 @@ def _migrate(
                 catalog=catalog,
             )
         except CannotMigrate as error:
-            if error.report is None:
-                raise
             common.tell_error(error)
-            return error.report
+            report: MigrationReport = error.report
+            return report
 
 
 def _show(report: MigrationReport) -> None:

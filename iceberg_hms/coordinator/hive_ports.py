@@ -110,6 +110,11 @@ class HiveTables(Protocol):
         `TablePointer.drop`."""
         ...
 
+    def names(self, namespace: str, *, timeout_seconds: float) -> Sequence[str]:
+        """The names of all tables of a database that are not Iceberg's, and of no views. Raises NoSuchNamespace;
+        MetastoreUnavailable when time runs out."""
+        ...
+
     def load_row(self, name: TableName) -> HiveRow:
         """The row with this name, of a table or view that is not an Iceberg table's. Raises NoSuchTable;
         AlreadyIceberg."""

@@ -48,7 +48,9 @@ def __getattr__(name: str) -> Any:
             raise
         from iceberg_hms.errors import EngineError
 
-        raise EngineError("The pyspark package is not installed", next_step="pip install 'iceberg-hms[spark]'") from error
+        raise EngineError(
+            "The pyspark package is not installed", next_step="pip install 'iceberg-hms[spark]'"
+        ) from error
     return getattr(module, name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
@@ -15,6 +15,9 @@ from iceberg_hms.migration.report import MigrationReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: How long to read the rows of a database.
+_LIST_SECONDS: Final = 600.0
 
 
 def migrate_database(
@@ -28,8 +31,8 @@ def migrate_database(
     """
     namespace = namespace_name(namespace)
     with driver_of(spark, catalog, f"migrate {namespace}") as driver:
-        names = driver.services.hive_tables.names(namespace)
-        chosen = [TableName(namespace, each) for each in sorted(names) if fnmatchcase(each, like.lower())]
+        names = driver.services.hive_tables.names(namespace, timeout_seconds=_LIST_SECONDS)
+        chosen = [TableName(namespace, each) for each in names if fnmatchcase(each, like.lower())]
         return [_report(spark, name, driver.catalog, options) for name in chosen]
 
 
@@ -37,6 +40,7 @@ def _report(spark: SparkSession, name: TableName, catalog: Catalog, options: dic
     try:
         return migrate(spark, str(name), catalog=catalog, **options)
     except CannotMigrate as error:
-        return error.report or MigrationReport.failed(str(name), error)
+        report: MigrationReport = error.report
+        return report
     except IcebergHmsError as error:
         return MigrationReport.failed(str(name), error)

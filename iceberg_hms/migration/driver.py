@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo
+
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -17,13 +21,16 @@ from iceberg_hms.migration.spark_executors import SparkExecutors
 from iceberg_hms.migration.work import Executors
 from iceberg_hms.spark.configuration import WAREHOUSE, metastore_of
 
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """catalog: on the metastore. executors: where tasks run."""
+    """catalog: on the metastore. executors: where tasks run. time_zone: the session's."""
 
     catalog: Catalog
     executors: Executors
+    time_zone: tzinfo
 
     @property
     def services(self) -> Services:
@@ -42,7 +49,8 @@ def driver_of(spark: SparkSession, catalog: Catalog | None, what: str) -> Iterat
         found = {"metastore_uri": metastore_of(present), "warehouse": present.get(WAREHOUSE)}
         catalog = assemble(Settings.load({name: value for name, value in found.items() if value}))
     try:
-        yield Driver(catalog, SparkExecutors(context, catalog.services.ports.runtime, what=what))
+        executors = SparkExecutors(context, catalog.services.ports.runtime, what=what)
+        yield Driver(catalog, executors, ZoneInfo(str(spark.conf.get(_TIME_ZONE))))
     finally:
         if own:
             catalog.close()

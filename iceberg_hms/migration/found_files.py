@@ -96,7 +96,8 @@ def _without_writing(
 
 
 def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described]) -> FoundFiles:
-    problems = [each for task in (*listed, *described) for each in task.problems]
+    tasks: list[ListedPartitions | Described] = [*listed, *described]
+    problems = [each for task in tasks for each in task.problems]
     return FoundFiles(
         manifests=[each for task in described for each in task.manifests],
         partitions=[each for task in listed for each in task.partitions],
@@ -104,6 +105,6 @@ def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described]) 
         records=sum(task.records for task in described),
         size=sum(task.size for task in described),
         problems=problems[:PROBLEMS_MAX],
-        problem_count=sum(task.problem_count for task in (*listed, *described)),
+        problem_count=sum(task.problem_count for task in tasks),
         reused=sum(task.files for task in described if task.reused),
     )

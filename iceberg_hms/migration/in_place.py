@@ -9,14 +9,16 @@ what it has described, which the next one takes over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.clients.request import from_request
-from iceberg_hms.coordinator.hive_ports import HiveRow
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER, HiveRow
+from iceberg_hms.errors import AlreadyIceberg
+from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import Driver, driver_of
@@ -28,9 +30,6 @@ from iceberg_hms.migration.work import RecursiveDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: The folder of a migrated table's metadata, in its own: readers of Hive tables skip names that begin with `_`.
-HIDDEN_FOLDER: Final = "_iceberg"
 
 
 def migrate(
@@ -58,22 +57,27 @@ def migrate(
     files, `staged` and `changed`.
 
     Returns the report; of a table that a migration has made already, with the outcome `already done`.
-    Raises NoSuchTable; CannotMigrate for a table or for files that cannot be taken over, with the report where files
-    are the reason; CommitConflict if the table was altered meanwhile: nothing has changed then, and the next run goes
-    on from what this one has described. CommitStateUnknown as a commit. MetastoreError, StorageError.
+    Raises NoSuchTable; InvalidInput for a table that cannot be taken over; CannotMigrate, with the report, for files
+    that cannot; AlreadyIceberg for an Iceberg table that no migration made; CommitConflict if the table was altered
+    meanwhile: nothing has changed then, and the next run goes on from what this one has described. CommitStateUnknown
+    as a commit. MetastoreError, StorageError.
     """
     name = table_name(identifier)
     options = Options(recursive_directory, skip_unreadable, dry_run, progress, on_stage)
     with driver_of(spark, catalog, f"migrate {name}") as driver:
-        kinds = driver.services.coordinator.kind_changes
-        if (made := kinds.migrated(name)) is not None:
-            return MigrationReport(str(name), "already done", metadata_location=made.metadata_location)
-        return _migrated(driver, driver.services.hive_tables.load_row(name), options)
+        try:
+            row = driver.services.hive_tables.load_row(name)
+        except AlreadyIceberg as error:
+            if error.hive_table is None:
+                raise
+            location = driver.catalog.pointer(name).metadata_location
+            return MigrationReport(str(name), "already done", metadata_location=location)
+        return _migrated(driver, row, options)
 
 
 def _migrated(driver: Driver, row: HiveRow, options: Options) -> MigrationReport:
     services = driver.services
-    source = MigrationSource.of(row)
+    source = MigrationSource.of(row, time_zone=driver.time_zone)
     options.on_stage("read")
     folders = source.folders(services.hive_tables.partitions(row))
     takeover = Takeover(driver, row.name, _metadata_of(services, source), options)
@@ -82,7 +86,7 @@ def _migrated(driver: Driver, row: HiveRow, options: Options) -> MigrationReport
         return takeover.report(found)
     change = from_request([{"type": "assert-create"}], takeover.creation(found))
     options.on_stage("staged")
-    committed = services.coordinator.kind_changes.to_iceberg(
+    committed = services.coordinator.kind_changes(services.hive_tables).to_iceberg(
         row,
         change,
         partition_count=len(folders) if row.partition_keys else 0,
@@ -99,8 +103,8 @@ def _metadata_of(services: Services, source: MigrationSource) -> TableMetadata:
     properties = {
         **source.properties,
         # Until undo is given up nothing may delete files that the Iceberg table did not write.
-        "gc.enabled": "false",
-        "write.metadata.path": f"{source.location.rstrip('/')}/{HIDDEN_FOLDER}",
+        GC_ENABLED.name: "false",
+        METADATA_PATH: f"{source.location.rstrip('/')}/{HIDDEN_FOLDER}",
     }
     metadata = new_table_metadata(
         source.schema, source.spec, None, source.location, properties, uuid=clock.uuid(), now_ms=clock.now_ms()

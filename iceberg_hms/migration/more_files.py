@@ -11,7 +11,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CannotMigrate, CommitStateUnknown, IcebergHmsError
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -54,15 +54,16 @@ def add_files(
     progress: bool = True,
     catalog: Catalog | None = None,
 ) -> MigrationReport:
-    """Append files that exist to an Iceberg table. Files that the table has already refuse the whole, before a footer is
-    read; those that another writer adds at the same time are not compared.
+    """Append files that exist to an Iceberg table. Files that the table has already refuse the whole, before a footer
+    is read; those that another writer adds at the same time are not compared.
 
     source: a Hive table (`db.table`), the location of a folder, or locations of files, as `late_files` gives them. A
     Hive table's files are placed by its partitions, others by their footers and by folders `column=value`.
     partition_filter: partition column -> value of a Hive table, as `{"month": 1}`: only partitions with these.
     The others: as those of `migrate`; of single files all must be readable.
 
-    Raises NoSuchTable, CannotMigrate with the report where files are the reason, CommitStateUnknown as a commit.
+    Raises NoSuchTable, InvalidInput; CannotMigrate, with the report, for files that cannot be taken over;
+    CommitStateUnknown as a commit.
     """
     name = table_name(table)
     options = Options(recursive_directory, skip_unreadable, progress=progress)
@@ -83,12 +84,12 @@ def add_files(
 def late_files(spark: SparkSession, table: Identifier, *, catalog: Catalog | None = None) -> LateFiles:
     """The files in the folders of a migrated table, as its Hive partitions are now, that are in none of its current
     snapshot's manifests: they came after the migration had listed their folder, or it left them out; `add_files` takes
-    them. Raises NoSuchTable; CannotMigrate if no migration made the table, or undo was given up."""
+    them. Raises NoSuchTable; InvalidInput if no migration made the table, or undo was given up."""
     name = table_name(table)
     with driver_of(spark, catalog, f"check {name}") as driver:
         services = driver.services
-        row = services.coordinator.kind_changes.hive_row(name)
-        source = MigrationSource.of(row)
+        row = services.coordinator.kind_changes(services.hive_tables).hive_row(name)
+        source = MigrationSource.of(row, time_zone=driver.time_zone)
         metadata = driver.catalog.load(name).metadata
         work = Takeover(driver, name, metadata, Options("true")).work
         folders = source.folders(services.hive_tables.partitions(row))
@@ -100,7 +101,11 @@ def late_files(spark: SparkSession, table: Identifier, *, catalog: Catalog | Non
 def _append(driver: Driver, name: TableName, files: Sequence[str]) -> MigrationReport:
     report = driver.catalog.load_table(name).append(files)
     return MigrationReport(
-        str(name), "done", files=len(files), metadata_location=report.metadata_location, snapshot_id=report.snapshot_id
+        str(name),
+        "done",
+        files=len(files),
+        metadata_location=report.metadata_location,
+        snapshot_id=report.snapshot_ids[-1],
     )
 
 
@@ -118,26 +123,26 @@ def _committed(driver: Driver, name: TableName, takeover: Takeover, found: Found
 def _folders(
     driver: Driver, metadata: TableMetadata, source: str, partition_filter: Mapping[str, object]
 ) -> Sequence[SourcePartition]:
-    """Raises CannotMigrate for a Hive table that is partitioned by columns by which the Iceberg table is not."""
+    """Raises InvalidInput for a Hive table that is partitioned by columns by which the Iceberg table is not."""
     if "/" in source:
         if partition_filter:
-            raise CannotMigrate(
+            raise InvalidInput(
                 f"{source} is a folder, and partition_filter is for Hive tables", next_step="name the folders you want"
             )
         return [SourcePartition("", source)]
     services = driver.services
     row = services.hive_tables.load_row(table_name(source))
-    of = MigrationSource.of(row)
+    of = MigrationSource.of(row, time_zone=driver.time_zone)
     wanted = {key.lower(): str(value) for key, value in partition_filter.items()}
     keys = [each.name for each in row.partition_keys]
     if unknown := sorted(wanted.keys() - set(keys)):
-        raise CannotMigrate(
+        raise InvalidInput(
             f"{row.name} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns: {keys}"
         )
     fields = {str(metadata.schema.name_of(each.source_id)): each for each in metadata.spec.fields}
     plain = {name for name, field in fields.items() if str(field.transform) == "identity"}
     if keys and (set(keys) != set(fields) or plain != set(fields)):
-        raise CannotMigrate(
+        raise InvalidInput(
             f"{row.name} is partitioned by {', '.join(keys)}, and the Iceberg table by "
             f"{', '.join(map(str, metadata.spec.fields)) or 'nothing'}",
             next_step="make the Iceberg table with the same partition columns, by identity",
@@ -161,7 +166,7 @@ def _refuse_known(driver: Driver, work: Work, metadata: TableMetadata, folders: 
     listed = Side(partial(_listed_keys, work), list(folder_groups(folders)))
     count, some = driver.executors.compare(listed, _known(driver, metadata), wanted="common", named=_NAMED_MAX)
     if count:
-        raise CannotMigrate(
+        raise InvalidInput(
             f"the table has {count} of these files already: {', '.join(some)}{', ...' if count > len(some) else ''}",
             next_step="name partitions or folders whose files the table has not",
         )

@@ -10,17 +10,18 @@ def undo(catalog: Catalog, identifier: Identifier) -> None:
     """Make a migrated table the Hive table again that it was: its row is as it was before, and the Iceberg metadata are
     deleted. Properties and a schema that were changed since are lost with them.
 
-    Raises NoSuchTable; CannotMigrate if an Iceberg commit has added, rewritten or deleted files (it names the
-    snapshot), if no migration made the table, or if undo was given up; CommitStateUnknown as a commit.
+    Raises NoSuchTable; NotAnIcebergTable (it is a Hive table already); InvalidInput if an Iceberg commit has added,
+    rewritten or deleted files (it names the snapshot), if no migration made the table, or if undo was given up;
+    CommitStateUnknown as a commit.
     """
     services = catalog.services
     wait = services.settings.commit_wait_seconds
-    services.coordinator.kind_changes.to_hive(table_name(identifier), wait_seconds=wait)
+    services.coordinator.kind_changes(services.hive_tables).to_hive(table_name(identifier), wait_seconds=wait)
 
 
 def keep(catalog: Catalog, identifier: Identifier) -> None:
-    """Give undo up: from then on the Iceberg table owns its files, as any other does, and expiry and purges delete them.
-    Harmless twice. Raises NoSuchTable; CannotMigrate if no migration made the table; CommitStateUnknown as a commit."""
+    """Give undo up: from then on the Iceberg table owns its files, as any other does, and expiry and purges delete
+    them. Harmless twice. Raises NoSuchTable, NotAnIcebergTable, CommitStateUnknown as a commit."""
     services = catalog.services
     wait = services.settings.commit_wait_seconds
-    services.coordinator.kind_changes.keep(table_name(identifier), wait_seconds=wait)
+    services.coordinator.kind_changes(services.hive_tables).keep(table_name(identifier), wait_seconds=wait)

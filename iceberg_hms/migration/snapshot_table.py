@@ -40,7 +40,7 @@ def snapshot(
     name = table_name(source)
     with driver_of(spark, catalog, f"snapshot {name}") as driver:
         row = driver.services.hive_tables.load_row(name)
-        of = MigrationSource.of(row)
+        of = MigrationSource.of(row, time_zone=driver.time_zone)
         staged = driver.catalog.stage_table(
             table, of.schema, location, of.spec, properties={**of.properties, "gc.enabled": "false"}
         )

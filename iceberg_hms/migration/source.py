@@ -98,16 +98,14 @@ class MigrationSource:
     row: HiveRow
 
     @classmethod
-    def of(
-        cls, row: HiveRow, *, timestamp: PrimitiveType = types.TIMESTAMPTZ, time_zone: tzinfo = UTC
-    ) -> MigrationSource:
-        """timestamp: what Hive's and Spark's `timestamp` becomes. time_zone: that of the Spark session, by which Spark
-        reads the timestamps of partitions. Raises InvalidInput that names the reason and what to do instead."""
+    def of(cls, row: HiveRow, *, time_zone: tzinfo = UTC) -> MigrationSource:
+        """time_zone: that of the Spark session, by which Spark reads the timestamps of partitions. Raises InvalidInput
+        that names the reason and what to do instead."""
         try:
             _check_kind(row)
             location, file_format = _location(row), _file_format(row)
             _check_reading(row, file_format)
-            schema = _schema(row, timestamp)
+            schema = _schema(row, types.TIMESTAMP if file_format == "orc" else types.TIMESTAMPTZ)
             spec = _identity_spec(row, schema)
         except InvalidInput as error:
             raise InvalidInput(f"Cannot migrate {row.name}: {error.message}", next_step=error.next_step) from error
@@ -116,9 +114,12 @@ class MigrationSource:
         properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping}
         return cls(row.name, location, file_format, schema, spec, properties, time_zone, row)
 
-    def folder(self) -> SourcePartition:
-        """The folder of a table without partitions."""
-        return SourcePartition("", self.location, {}, self.file_format)
+    def folders(self, partitions: Iterable[HivePartition]) -> list[SourcePartition]:
+        """Those of the partitions, which are all or some of the table's; of a table without partition columns its own.
+        Raises InvalidInput as `partition`."""
+        if not self.row.partition_keys:
+            return [SourcePartition("", self.location, {}, self.file_format)]
+        return [self.partition(each) for each in partitions]
 
     def partition(self, partition: HivePartition) -> SourcePartition:
         """Raises InvalidInput that names the partition: its format is none of the three, or a value is none of its

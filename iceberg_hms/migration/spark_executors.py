@@ -64,7 +64,7 @@ class SparkExecutors:
         found = one.intersection(other) if wanted == "common" else one.subtract(other).distinct()
         found = found.cache()
         try:
-            return found.count(), found.takeOrdered(named)
+            return found.count(), found.takeOrdered(named, str)
         finally:
             found.unpersist()
 

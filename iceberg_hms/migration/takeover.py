@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import orjson
 
+import iceberg_hms
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.files.append_manifests import AppendManifests
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
+from iceberg_hms.coordinator.hive_ports import PROGRESS_FOLDER
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CannotMigrate
 from iceberg_hms.format.metadata import metadata_file
@@ -23,9 +24,6 @@ from iceberg_hms.migration.driver import Driver
 from iceberg_hms.migration.found_files import FoundFiles, find_files
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.work import RecursiveDirectory, SourcePartition, Work
-
-#: Of a run's listings and records, in the folder of the table's metadata. Readers of Hive tables skip such a name.
-_PROGRESS_FOLDER: Final = "_migration"
 
 
 def nobody_listens(_stage: str) -> None:
@@ -44,8 +42,9 @@ class Options:
 
 
 class Takeover:
-    """Files become those of one table. table: which gets them. metadata: of that table, with a name mapping: by them the
-    files are described."""
+    """Files become those of one table.
+
+    table: which gets them. metadata: of that table, with a name mapping: by them the files are described."""
 
     def __init__(self, driver: Driver, table: TableName, metadata: TableMetadata, options: Options) -> None:
         self._driver = driver
@@ -61,10 +60,11 @@ class Takeover:
             metadata=metadata_file.encode(metadata),
             snapshot_id=self._snapshot_id,
             manifest_folder=folder,
-            progress_folder=f"{folder}/{_PROGRESS_FOLDER}",
+            progress_folder=f"{folder}/{PROGRESS_FOLDER}",
             recursive_directory=options.recursive_directory,
             skip_unreadable=options.skip_unreadable,
             dry_run=options.dry_run,
+            release=iceberg_hms.__version__,
         )
 
     def find(self, folders: Iterable[SourcePartition]) -> FoundFiles:
@@ -140,7 +140,7 @@ class Takeover:
         more = f"; and {found.problem_count - 1} more problems" if found.problem_count > 1 else ""
         return CannotMigrate(
             f"{self._table} cannot take over {where}: {first.reason}{more}",
-            next_step=first.next_step or "mend or remove the files, or leave them out with skip_unreadable",
+            next_step=first.next_step or None,
             report=replace(self.report(found), outcome="failed"),
         )
 

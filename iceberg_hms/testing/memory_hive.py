@@ -9,7 +9,7 @@ from typing import Final
 
 from iceberg_hms.coordinator.hive_ports import HiveColumn, HivePartition, HiveRow, HiveTable
 from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Sending, SwapAnswer, TableName
-from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable
+from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchNamespace
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.tables.parameters import (
     EXTERNAL_TABLE,
@@ -77,6 +77,18 @@ class MemoryHiveTables:
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:  # noqa: ARG002 - the port's
         """As the port says."""
         return self.tables.change("drop_hive", table.name, lambda: self.tables.metastore.remove(table.name))
+
+    def names(self, namespace: str, *, timeout_seconds: float) -> Sequence[str]:
+        """As the port says."""
+        self._look_at_the_clock(timeout_seconds)
+        if namespace not in self.tables.metastore.databases:
+            raise NoSuchNamespace(namespace)
+        rows = self.tables.rows.items()
+        return sorted(
+            name.name
+            for name, row in rows
+            if name.namespace == namespace and not is_iceberg(row.parameters) and not row.table_type.endswith("_VIEW")
+        )
 
     def load_row(self, name: TableName) -> HiveRow:
         """As the port says."""

@@ -261,6 +261,12 @@ class KindChanges:
             deleted = delete_files(self._ports.files, locations[start : start + PUBLISHED_MAX])
             publish_deleted(self._ports, name, "undo", deleted.locations)
 
+    def hive_row(self, name: TableName) -> HiveRow:
+        """The row that a table had as a Hive table, which `to_hive` would write back. Raises as that does, but for the
+        commits since; changes nothing."""
+        location = _record_of(self._ports.pointer.load(name))
+        return saved_row.read(self._ports.files, self._hive, name, location).row
+
     def keep(self, name: TableName, *, wait_seconds: float) -> None:
         """Give up that a table can become a Hive table again: from now on its files are its own. Removes `gc.enabled`
         if that is false, and `write.metadata.path` if that is the folder which Hive does not read. Harmless twice.

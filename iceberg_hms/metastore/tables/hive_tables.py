@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -21,6 +21,7 @@ from iceberg_hms.metastore.tables.table_names import TableNames
 from iceberg_hms.metastore.tables.table_pointer import pointer_of
 
 _PARTITIONS_PER_CALL: Final = 500
+_VIEW: Final = "_VIEW"
 
 
 class HmsHiveTables:
@@ -62,6 +63,16 @@ class HmsHiveTables:
 
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
         return self._rows.drop(table.name, sending)
+
+    def names(self, namespace: str, *, timeout_seconds: float) -> Sequence[str]:
+        rows = list(self._names.rows_of(namespace, seconds=timeout_seconds))
+        if not rows:
+            self._rows.check_namespace(namespace)
+        return sorted(
+            row.tableName
+            for row in rows
+            if not is_iceberg(row.parameters or {}) and not (row.tableType or "").upper().endswith(_VIEW)
+        )
 
     def load_row(self, name: TableName) -> HiveRow:
         row = self._rows.load(name)
