@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from iceberg_hms.migration.work import Item, Result, Side, Wanted
 #: How often the driver looks which tasks have ended.
 _LOOK_SECONDS: Final = 0.3
 _PACKAGE: Final = "iceberg_hms"
+#: What PySpark starts where nobody chose.
+_DEFAULT_PYTHON: Final = "python3"
 
 
 class SparkExecutors:
@@ -33,6 +36,9 @@ class SparkExecutors:
         self._what = what
         if not str(context.master).startswith("local"):
             _send_package(context)
+        elif context.pythonExec == _DEFAULT_PYTHON:
+            # The first `python3` of the path, which may be another one than this.
+            context.pythonExec = sys.executable
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item], *, done: Callable[[Result], None]
@@ -64,7 +70,8 @@ class SparkExecutors:
         found = one.intersection(other) if wanted == "common" else one.subtract(other).distinct()
         found = found.cache()
         try:
-            return found.count(), found.takeOrdered(named, str)
+            # PySpark's types know no order of texts.
+            return found.count(), found.takeOrdered(named)  # type: ignore[call-arg]
         finally:
             found.unpersist()
 
