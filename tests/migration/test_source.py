@@ -17,7 +17,7 @@ from iceberg_hms.coordinator.hive_ports import HiveColumn, HivePartition, HiveRo
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.datafiles.partition_values import hive_folders
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.schema.types import TIMESTAMP
+from iceberg_hms.format.schema.types import TIMESTAMP, TIMESTAMPTZ, PrimitiveType
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.migration.hive_formats import format_of_classes
 from iceberg_hms.migration.source import MigrationSource, partition_name
@@ -83,7 +83,7 @@ def test_a_partitioned_table_has_its_partition_columns_last_and_identity_partiti
     classes: tuple[str, str], kind: str
 ) -> None:
     row = row_of(
-        columns=[("carrier", "string"), ("delay", "smallint"), ("at", "timestamp")],
+        columns=[("carrier", "string"), ("delay", "smallint"), ("on", "date")],
         parameters={"owner.team": "air", "comment": "flights", "EXTERNAL": "TRUE"},
         classes=classes,
         table_type=kind,
@@ -94,7 +94,7 @@ def test_a_partitioned_table_has_its_partition_columns_last_and_identity_partiti
     assert [str(field) for field in source.schema.fields] == [
         "1: carrier: optional string",
         "2: delay: optional int",
-        "3: at: optional timestamptz",
+        "3: on: optional date",
         "4: month: optional int",
         "5: day: optional int",
     ]
@@ -131,16 +131,31 @@ def test_what_hive_and_spark_keep_in_a_row_for_themselves_is_no_property() -> No
     }  # fmt: skip
 
 
-def test_a_timestamp_becomes_what_the_caller_says_in_hives_columns_and_in_sparks() -> None:
-    hives = MigrationSource.of(row_of(columns=[("at", "timestamp")]), timestamp=TIMESTAMP)
-    sparks = MigrationSource.of(row_of(keys=(), parameters=spark_table(("At", "timestamp"))), timestamp=TIMESTAMP)
-    assert hives.schema.fields[0].type == sparks.schema.fields[0].type == TIMESTAMP
+@pytest.mark.parametrize(("classes", "expected"), [(PARQUET, TIMESTAMPTZ), (AVRO, TIMESTAMPTZ), (ORC, TIMESTAMP)])
+def test_only_timestamps_of_orc_tables_have_no_zone_in_hives_columns_and_in_sparks(
+    classes: tuple[str, str], expected: PrimitiveType
+) -> None:
+    provider = format_of_classes(*classes)
+    hives = row_of(columns=[("at", "timestamp"), ("local", "timestamp with local time zone")], classes=classes)
+    sparks = row_of(keys=(), parameters=spark_table(("At", "timestamp"), provider=provider))
+    assert [field.type for field in MigrationSource.of(hives).schema.fields[:2]] == [expected, TIMESTAMPTZ]
+    assert MigrationSource.of(sparks).schema.fields[0].type == expected
 
 
-def test_a_table_without_partitions_has_one_folder() -> None:
+def test_a_table_without_partition_columns_has_one_folder() -> None:
     source = MigrationSource.of(row_of(keys=()))
     assert source.spec.is_unpartitioned
-    assert source.folder() == SourcePartition("", PLACE, {}, "parquet")
+    assert source.folders(iter(())) == [SourcePartition("", PLACE, {}, "parquet")]
+
+
+def test_a_partitioned_table_has_the_folders_of_its_partitions() -> None:
+    source = MigrationSource.of(row_of())
+    assert source.folders(iter(())) == []
+    partitions = [HivePartition((str(month), "1"), f"{PLACE}/{month}", *PARQUET) for month in (2, 1)]
+    assert [(each.name, each.location) for each in source.folders(partitions)] == [
+        ("month=2/day=1", f"{PLACE}/2"),
+        ("month=1/day=1", f"{PLACE}/1"),
+    ]
 
 
 # Columns as Spark has them.
