@@ -1,0 +1,1 @@
+"""Hive tables that Spark really makes, which become Iceberg tables in place."""

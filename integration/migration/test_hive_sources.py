@@ -1,0 +1,147 @@
+"""What Spark's tables are as Iceberg tables, by the rows that Spark really makes in a metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.coordinator.hive_ports import HiveRow
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.migration.source import MigrationSource
+from integration.migration.hive_tables import DAYS, MONTHS, STORED_AS, flights_statements, write_flights
+from integration.spark_fixtures import run_elsewhere
+from integration.spark_statements import outcome
+
+
+class Rows:
+    """The rows of one database, and their partitions."""
+
+    def __init__(self, metastore: Any, namespace: str) -> None:
+        self._catalog = iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse)
+        self._namespace = namespace
+
+    def row(self, table: str) -> HiveRow:
+        return self._catalog.services.hive_tables.load_row(TableName(self._namespace, table))
+
+    def source(self, table: str) -> MigrationSource:
+        return MigrationSource.of(self.row(table))
+
+    def folders(self, table: str) -> dict[str, Any]:
+        """Name of a partition -> its values."""
+        source = self.source(table)
+        found = source.folders(self._catalog.services.hive_tables.partitions(source.row))
+        assert {each.file_format for each in found} == {source.file_format}
+        return {each.name: each.values for each in found}
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+@pytest.fixture
+def rows(metastore: Any, namespace: str) -> Iterator[Rows]:
+    rows = Rows(metastore, namespace)
+    yield rows
+    rows.close()
+
+
+def run(spark: Any, *statements: str) -> None:
+    for statement in statements:
+        done = outcome(spark, statement)
+        assert done.error is None, done
+
+
+def fields(source: MigrationSource) -> dict[str, str]:
+    return {field.name: str(field.type) for field in source.schema.fields}
+
+
+KINDS = ("MANAGED_TABLE", "EXTERNAL_TABLE")
+QUICK = (("STORED AS PARQUET", "EXTERNAL_TABLE"), ("STORED AS ORC", "MANAGED_TABLE"))
+SLOW = [each for each in product(STORED_AS, KINDS) if each not in QUICK]
+
+
+@pytest.mark.parametrize(
+    ("stored_as", "kind"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
+)
+def test_flights_have_their_columns_and_partitions(
+    spark: Any, namespace: str, rows: Rows, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
+) -> None:
+    location = f"file:{tmp_path}/flights" if kind == "EXTERNAL_TABLE" else None
+    assert write_flights(spark, flights_csv, f"{namespace}.flights", stored_as, location=location) > 1_000
+    source = rows.source("flights")
+    assert (source.row.table_type, source.file_format) == (kind, stored_as.split()[-1].lower())
+    if location is not None:
+        assert source.location == location
+    names = {"INT": "int", "STRING": "string", "BIGINT": "long"}
+    sparks = {
+        each.name: names.get(each.dataType.simpleString().upper())
+        for each in spark.table(f"{namespace}.flights").schema
+    }
+    sparks["time_hour"] = "timestamp" if source.file_format == "orc" else "timestamptz"
+    assert fields(source) == sparks
+    assert list(sparks)[-2:] == ["month", "day"]
+    assert rows.folders("flights") == {
+        f"month={month}/day={day}": {"month": month, "day": day} for month in MONTHS for day in DAYS
+    }
+
+
+@pytest.mark.slow
+def test_a_plain_session_makes_the_same_table(
+    metastore: Any, namespace: str, rows: Rows, flights_csv: Path, tmp_path: Path
+) -> None:
+    statements = flights_statements(flights_csv, f"{namespace}.flights", "STORED AS AVRO", days=[9])
+    outcomes = run_elsewhere(metastore, "plain", statements, tmp_path)
+    assert [each.error for each in outcomes] == [None] * len(statements), outcomes
+    assert rows.source("flights").file_format == "avro"
+    assert list(rows.folders("flights")) == ["month=1/day=9", "month=2/day=9"]
+
+
+def test_a_table_has_sparks_names_in_hives_columns_and_where_hive_has_none(
+    spark: Any, namespace: str, rows: Rows
+) -> None:
+    run(
+        spark,
+        f"CREATE TABLE {namespace}.hives (Id TINYINT, Place STRUCT<Lat: DOUBLE, `E mail`: STRING>, Code CHAR(3)) "
+        "PARTITIONED BY (Region VARCHAR(20)) STORED AS PARQUET",
+        f"CREATE TABLE {namespace}.sparks (Region STRING, Id SMALLINT, `a,b` STRUCT<`e-mail`: INT>, At TIMESTAMP_NTZ) "
+        "USING parquet PARTITIONED BY (Region)",
+        f"INSERT INTO {namespace}.hives VALUES (1, NULL, 'abc', 'north/east'), (2, NULL, 'x', NULL)",
+        f"INSERT INTO {namespace}.sparks VALUES (1, NULL, NULL, 'north/east'), (2, NULL, NULL, NULL)",
+    )
+    hives, sparks = rows.source("hives").schema, rows.source("sparks").schema
+    assert list(hives.names()) == ["Id", "Place", "Place.Lat", "Place.E mail", "Code", "Region"]
+    assert list(sparks.names()) == ["Id", "a,b", "a,b.e-mail", "At", "Region"]
+    assert [str(field.type) for field in hives.fields if field.name != "Place"] == ["int", "string", "string"]
+    assert [str(field.type) for field in sparks.fields if field.name != "a,b"] == ["int", "timestamp", "string"]
+    assert [column.name for column in rows.row("hives").columns] == ["id", "place", "code"]
+    assert [column.name for column in rows.row("sparks").columns] == ["col"]
+    for table in ("hives", "sparks"):
+        assert rows.folders(table) == {
+            "region=north%2Feast": {"Region": "north/east"},
+            "region=__HIVE_DEFAULT_PARTITION__": {"Region": None},
+        }
+
+
+def test_what_spark_makes_and_cannot_be_migrated_is_refused(spark: Any, namespace: str, rows: Rows) -> None:
+    run(
+        spark,
+        f"CREATE TABLE {namespace}.csvs (a INT) USING csv",
+        f"CREATE TABLE {namespace}.texts (a INT) STORED AS TEXTFILE",
+        f"CREATE TABLE {namespace}.buckets (a INT) USING parquet CLUSTERED BY (a) INTO 4 BUCKETS",
+        f"CREATE TABLE {namespace}.intervals (a INTERVAL DAY TO SECOND) USING parquet",
+        f"CREATE VIEW {namespace}.sight AS SELECT 1 AS a",
+    )
+    for table, message in {
+        "csvs": "Spark reads it by csv",
+        "texts": "its files are not Parquet, ORC or Avro",
+        "buckets": "it has 4 buckets",
+        "intervals": "Column a: Iceberg has no type for Spark's 'interval day to second'",
+        "sight": "it is a view",
+    }.items():
+        with pytest.raises(InvalidInput, match=message):
+            rows.source(table)
