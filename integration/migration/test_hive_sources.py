@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ import iceberg_hms
 from iceberg_hms.coordinator.hive_ports import HiveRow
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.migration.source import MigrationSource
 from integration.migration.hive_tables import DAYS, MONTHS, STORED_AS, flights_statements, write_flights
 from integration.spark_fixtures import run_elsewhere
@@ -38,6 +40,9 @@ class Rows:
         found = source.folders(self._catalog.services.hive_tables.partitions(source.row))
         assert {each.file_format for each in found} == {source.file_format}
         return {each.name: each.values for each in found}
+
+    def metadata(self, table: str) -> TableMetadata:
+        return self._catalog.load_table(f"{self._namespace}.{table}").metadata
 
     def close(self) -> None:
         self._catalog.close()
@@ -125,6 +130,40 @@ def test_a_table_has_sparks_names_in_hives_columns_and_where_hive_has_none(
             "region=north%2Feast": {"Region": "north/east"},
             "region=__HIVE_DEFAULT_PARTITION__": {"Region": None},
         }
+
+
+#: A column of each type that both of Spark's dialects have.
+EVERY_TYPE = (
+    "A BOOLEAN, B TINYINT, C SMALLINT, D INT COMMENT 'of d', E BIGINT, F FLOAT, G DOUBLE, H DECIMAL(7, 2), I DECIMAL, "
+    "J STRING, K CHAR(3), L VARCHAR(9), M BINARY, N DATE, O TIMESTAMP, P ARRAY<STRUCT<X: INT, Y: MAP<STRING, DATE>>>, "
+    "Q MAP<INT, ARRAY<ARRAY<DECIMAL(38, 18)>>>, R STRUCT<S: STRUCT<T: TINYINT, U: CHAR(2)>>, V INT"
+)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        f"({EVERY_TYPE}) PARTITIONED BY (Day DATE, Part STRING) STORED AS PARQUET",
+        f"({EVERY_TYPE}, Day DATE, Part STRING) USING parquet PARTITIONED BY (Day, Part)",
+    ],
+    ids=["hives", "sparks"],
+)
+def test_the_schema_and_the_partitions_are_those_of_icebergs_own_spark_integration(
+    spark: Any, namespace: str, rows: Rows, shape: str
+) -> None:
+    """Field ids too: both give fresh ones. Iceberg's takes the table's comments and names from Spark."""
+    run(
+        spark,
+        f"CREATE TABLE {namespace}.t {shape}",
+        f"INSERT INTO {namespace}.t (V, Day, Part) VALUES (1, DATE '2024-01-31', 'x')",
+        f"CALL system.snapshot('{namespace}.t', '{namespace}.theirs')",
+    )
+    theirs = rows.metadata("theirs")
+    source = rows.source("t")
+    assert source.schema.same_as(theirs.schema), f"{source.schema}\n{theirs.schema}"
+    assert source.spec.fields == theirs.spec.fields
+    ours, mapping = (json.loads(each["schema.name-mapping.default"]) for each in (source.properties, theirs.properties))
+    assert ours == mapping
 
 
 def test_what_spark_makes_and_cannot_be_migrated_is_refused(spark: Any, namespace: str, rows: Rows) -> None:
