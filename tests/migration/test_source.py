@@ -179,13 +179,25 @@ def test_a_table_of_hives_has_the_names_that_spark_wrote_into_its_files() -> Non
 
 
 def test_columns_that_hive_altered_since_are_as_hive_has_them() -> None:
-    parameters = spark_table(("Carrier", "string"), ("Delay", "integer"), ("Gone", "long"), provider=None)
-    row = row_of([("delay", "bigint"), ("carrier", "string"), ("added", "date")], keys=(), parameters=parameters)
-    assert [str(field) for field in MigrationSource.of(row).schema.fields] == [
+    origin = struct(("Lat", "double"))
+    parameters = spark_table(
+        ("Carrier", "string"), ("Delay", "integer"), ("Gone", "long"), ("To", origin), ("Origin", origin), provider=None
+    )
+    columns = [
+        ("delay", "bigint"),
+        ("carrier", "string"),
+        ("added", "date"),
+        ("origin", "struct<lat:double>"),
+        ("to", "struct<lat:float>"),
+    ]
+    schema = MigrationSource.of(row_of(columns, keys=(), parameters=parameters)).schema
+    assert [str(field) for field in schema.fields[:3]] == [
         "1: Delay: optional long",
         "2: Carrier: optional string",
         "3: added: optional date",
     ]
+    assert list(schema.names())[3:] == ["Origin", "Origin.Lat", "To", "To.lat"]
+    assert str(schema.find("To.lat")) == "7: lat: optional float"
 
 
 def test_comments_are_those_of_the_metastore() -> None:
@@ -356,6 +368,13 @@ REFUSED: list[tuple[HiveRow, str, str]] = [
         row_of(
             keys=(),
             parameters=spark_table(("a", "long"), ("b", "long"), keys=["b"], spark_sql_partitionProvider="filesystem"),
+        ),
+        "the metastore has no list of its partitions",
+        "MSCK REPAIR TABLE",
+    ),
+    (
+        row_of(
+            keys=(), parameters={**spark_table(("b", "long"), keys=["b"]), "spark.sql.partitionProvider": "tracked"}
         ),
         "the metastore has no list of its partitions",
         "MSCK REPAIR TABLE",
