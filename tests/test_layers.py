@@ -111,6 +111,9 @@ GOOD = {
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
     "migration/spark_executors.py": "import pyspark\nfrom iceberg_hms import spark\n",
     "migration/progress_bar.py": "import rich\n",
+    "migration/describing.py": "from iceberg_hms.migration import listing\n",
+    "migration/listing.py": "from iceberg_hms.migration import task\n",
+    "migration/task.py": "from iceberg_hms import stores\n",
     "pyiceberg/catalog.py": "import pyiceberg.catalog\nfrom iceberg_hms import assembly\n",
     "local/gateway.py": "import py4j.java_gateway\nimport tenacity\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
@@ -190,6 +193,7 @@ BAD: dict[str, dict[str, str]] = {
         "locking/chosen_lock.py": "from iceberg_hms.zookeeper import session",
         "cli/doctor.py": "from iceberg_hms.metastore import client",
     },
+    "executors": {"migration/task.py": "from iceberg_hms.metastore import client"},
     "coordinator-has-no-runtime": {
         "coordinator/staging/a.py": "import threading",
         "coordinator/staging/b.py": "from queue import Queue",

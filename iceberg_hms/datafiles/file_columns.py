@@ -80,7 +80,10 @@ def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMe
     if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
         how = "field ids" if by_id else "column names"
         columns_of_file = f"; its columns are {', '.join(finder.extra)}" if finder.extra else ""
-        raise InvalidInput(f"{location} has no column of the table (matched by {how}){columns_of_file}")
+        raise InvalidInput(
+            f"{location} has no column of the table (matched by {how}){columns_of_file}",
+            next_step="write the file with columns of the table",
+        )
     return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra), tuple(finder.other_names))
 
 
@@ -171,8 +174,9 @@ class _Finder:
                 f"{NAME_MAPPING}, say which column of the table each is",
             )
         if not _fits(each, found):
+            by_id = "" if name == shown else f" (by its field id, and called {shown})"
             raise InvalidInput(
-                f"{self.location}: column {name} is {each.shown} in the file and {found.type} in the table",
+                f"{self.location}: column {name} is {each.shown} in the file{by_id} and {found.type} in the table",
                 next_step="write the file with the table's types",
             )
         self.columns[found.id] = FoundColumn(each, found.id, found.type, place.repeated)

@@ -15,7 +15,7 @@ from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.migration.listing import counted, listed
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import PartitionSlice, read_text
-from iceberg_hms.migration.task import Task
+from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import (
     SLICE_FILES,
     Described,
@@ -33,7 +33,7 @@ def describe_slice(work: Work, slice_: Slice) -> Described:
     Without a problem it keeps a record, by which a later run finds the manifests. Raises StorageError if it cannot read
     the listing, or write. What is wrong with a file is a problem instead.
     """
-    task = Task.of(work)
+    task = MigrationTask.of(work)
     parts = task.texts.decode(read_text(task.stores.files, slice_, task.key))
     found = task.records.find(slice_.fingerprint)
     if found is not None:
@@ -52,7 +52,7 @@ def describe_slice(work: Work, slice_: Slice) -> Described:
 def list_and_describe(work: Work, partitions: Sequence[SourcePartition]) -> tuple[ListedPartitions, Described]:
     """List the files of some partitions and describe each, with nothing written: no slices, and no manifests. Raises as
     `list_partitions`."""
-    task, in_listing, in_files = Task.of(work), Problems(), Problems()
+    task, in_listing, in_files = MigrationTask.of(work), Problems(), Problems()
     counts: list[PartitionFiles] = []
     count = records = size = 0
     for partition, files in listed(task, partitions, in_listing):
@@ -66,7 +66,7 @@ def list_and_describe(work: Work, partitions: Sequence[SourcePartition]) -> tupl
     )
 
 
-def described(task: Task, parts: Iterable[PartitionSlice], problems: Problems) -> list[DescribedFile]:
+def described(task: MigrationTask, parts: Iterable[PartitionSlice], problems: Problems) -> list[DescribedFile]:
     """The files without a problem, in order. Adds to the problems."""
     found: list[DescribedFile] = []
     for partition, files in parts:
@@ -80,7 +80,7 @@ def described(task: Task, parts: Iterable[PartitionSlice], problems: Problems) -
 
 
 def _all(
-    task: Task, partition: SourcePartition, reads: Sequence[Callable[[], DescribedFile | IcebergHmsError]]
+    task: MigrationTask, partition: SourcePartition, reads: Sequence[Callable[[], DescribedFile | IcebergHmsError]]
 ) -> list[DescribedFile | IcebergHmsError]:
     """What calls return, in order. Files of local disks are read one after the other: on one processor, threads take
     longer."""
@@ -93,7 +93,7 @@ def _all(
     return found
 
 
-def _described(task: Task, partition: SourcePartition, file: ListedFile) -> DescribedFile | IcebergHmsError:
+def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile) -> DescribedFile | IcebergHmsError:
     """Raises ResourceExhausted, which is no fault of the file."""
     try:
         found = describe(
@@ -135,7 +135,7 @@ def _check(file: ListedFile, found: DescribedFile) -> None:
         )
 
 
-def _write(task: Task, files: Sequence[DescribedFile]) -> Sequence[Any]:
+def _write(task: MigrationTask, files: Sequence[DescribedFile]) -> Sequence[Any]:
     metadata, work = task.metadata, task.work
     entries = (ManifestEntry(EntryStatus.ADDED, each.data_file) for each in files)
     return task.stores.manifests.write(

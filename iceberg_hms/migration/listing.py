@@ -11,7 +11,7 @@ from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, Resou
 from iceberg_hms.format.locations import file_key, join
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import PartitionSlice, fingerprint, folder_prefix, packed
-from iceberg_hms.migration.task import Task
+from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import (
     SLICE_FILES,
     ListedPartitions,
@@ -29,7 +29,7 @@ def list_partitions(work: Work, partitions: Sequence[SourcePartition]) -> Listed
     Raises StorageError if the listing cannot be written, and InvalidInput for partition values that are none of the
     table's. What is wrong with a partition or a folder is a problem instead.
     """
-    task, problems = Task.of(work), Problems()
+    task, problems = MigrationTask.of(work), Problems()
     counts: list[PartitionFiles] = []
     slices: list[Slice] = []
     texts, stored = task.texts, list[bytes]()
@@ -61,13 +61,13 @@ def counted(partition: SourcePartition, files: Sequence[ListedFile]) -> Partitio
 def listed_files(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[ListedFile]:
     """The files of some partitions, as they are listed; none of a folder that is gone. Raises InvalidInput,
     StorageError."""
-    files = Task.of(work).stores.files
+    files = MigrationTask.of(work).stores.files
     for partition in partitions:
         with suppress(MissingFile):
             yield from _files_of(files, partition, work.recursive_directory, Problems())
 
 
-def listed(task: Task, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
+def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
     """Each partition with its files in order, none if it cannot be listed. Adds to the problems."""
     recursive = task.work.recursive_directory
     shared = set()

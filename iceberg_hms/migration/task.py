@@ -16,7 +16,7 @@ from iceberg_hms.stores import Stores, open_stores
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class MigrationTask:
     """key: what decides beside the files what is described (`progress.outcome_key`)."""
 
     work: Work

@@ -223,3 +223,42 @@ def test_a_moment_without_a_zone_is_refused_where_none_is_given() -> None:
 def test_hives_text_is_known_of_the_types_that_it_is_parsed_for() -> None:
     assert all(has_text(parse_type(known)) for known in ("int", "decimal(3,1)", "timestamptz", "string"))
     assert not has_text(BINARY)
+
+
+@pytest.mark.parametrize(
+    ("term", "found", "given", "proved"),
+    [
+        ("c", None, 3, True),
+        ("c", between(3, 3), 3, True),
+        ("c", between(3, 3, values=0), 4, True),
+        ("c", ALL_NULL, None, True),
+        ("c", between(3, 3), 4, False),
+        ("c", between(3, 3), None, False),
+        ("c", ALL_NULL, 3, False),
+        ("c", NOT_KNOWN, 3, False),
+        ("bucket(16, c)", between(34, 34), 3, True),
+        ("bucket(16, c)", between(34, 34), 4, False),
+        # Readers take the rows of another transform's source from the file.
+        ("bucket(16, c)", between(34, 35), 4, True),
+    ],
+)
+def test_what_the_file_says_of_a_given_value_is_the_same(
+    term: str, found: ColumnStatistics | None, given: Any, proved: bool
+) -> None:
+    metadata = table_for(pa.schema([("c", pa.int64())]), [f"{term} as p"] if "(" in term else [term])
+    (field,) = metadata.spec.fields
+    statistics = {} if found is None else {1: found}
+    present = frozenset() if found is None else frozenset({1})
+    if proved:
+        location = "file:/t/c=9/p=9/a"
+        assert partition_of(location, metadata, statistics, present, {field.name: given}) == {field.name: given}
+    else:
+        with pytest.raises(InvalidInput, match="that its rows have this value is not proved"):
+            partition_of(NO_FOLDER, metadata, statistics, present, {field.name: given})
+
+
+def test_fields_without_a_given_value_are_found_in_the_path() -> None:
+    metadata = table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a", "b"])
+    assert partition_of("file:/t/a=1/b=2/x", metadata, {}, frozenset(), {"b": 5}) == {"a": 1, "b": 5}
+    assert path_columns("file:/t/a=1/b=2/x", metadata, {"b": None}) == {1}
+    assert path_columns("file:/t/x", metadata, {"b": 5}) == {2}

@@ -57,6 +57,18 @@ class ReadsFilesOfAnySize(MemoryFiles):
         return super().read(location, Limit(limit.key, 10**9))
 
 
+class FindsFoldersAnywhere(MemoryFiles):
+    def folder_exists(self, location: str) -> bool:
+        super().folder_exists(location)
+        return True
+
+
+class FindsNoFolder(MemoryFiles):
+    def folder_exists(self, location: str) -> bool:
+        super().folder_exists(location)
+        return False
+
+
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
@@ -68,6 +80,8 @@ class ReadsFilesOfAnySize(MemoryFiles):
         (TellsEveryWriterThatItWon, suite.one_of_many_concurrent_writers_wins),
         (ReadsFilesOfAnySize, suite.a_file_beyond_the_limit_is_refused),
         (ReadsNothingAsEmpty, suite.a_missing_file_raises_missing_file),
+        (FindsFoldersAnywhere, suite.a_folder_exists_once_it_was_made_or_has_files),
+        (FindsNoFolder, suite.a_folder_exists_once_it_was_made_or_has_files),
     ],
 )
 def test_a_broken_implementation_is_found(broken: type[MemoryFiles], check: Callable[[Files, str], None]) -> None:

@@ -1,0 +1,185 @@
+"""The files of partitions, and their slices."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.errors import StorageError
+from iceberg_hms.migration.listing import listed_files, shared_folders, slices_of
+from iceberg_hms.migration.progress import read_text
+from iceberg_hms.migration.task import MigrationTask
+from iceberg_hms.migration.work import SLICE_FILES, Slice, SourcePartition, Work
+from iceberg_hms.storage import local_files
+from tests.migration.hive_files import HiveFolder, write
+
+
+@pytest.fixture
+def hive(tmp_path: Path) -> HiveFolder:
+    return HiveFolder(tmp_path / "flights")
+
+
+def files_in(work: Work, slices: tuple[Slice, ...]) -> list[list[tuple[SourcePartition, list[ListedFile]]]]:
+    task = MigrationTask.of(work)
+    return [task.texts.decode(read_text(task.stores.files, each, task.key)) for each in slices]
+
+
+def paths_in(hive: HiveFolder, work: Work) -> list[str]:
+    return [
+        file.location.removeprefix(f"file:{hive.path}/")
+        for parts in files_in(work, hive.listed(work).slices)
+        for _, files in parts
+        for file in files
+    ]
+
+
+def test_files_come_back_byte_for_byte_in_order_with_sizes_times_and_partitions(hive: HiveFolder) -> None:
+    folder = hive.partition(1, "month=1")
+    odd = ["a b.parquet", "a%20b", "c=d", "e#f?g", "ä漢", "000000_0", "+&;", "x'y\"z"]
+    for at, name in enumerate(odd):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x" * (at + 1))
+        os.utime(folder / name, (0, 1_500_000_000 + at))
+    work = hive.work()
+    listed = hive.listed(work)
+    (parts,) = files_in(work, listed.slices)
+    assert parts == [
+        (
+            hive.partitions[0],
+            [
+                ListedFile(f"file:{folder}/{name}", odd.index(name) + 1, (1_500_000_000 + odd.index(name)) * 1000)
+                for name in sorted(odd)
+            ],
+        )
+    ]
+    assert [(each.name, each.files, each.size) for each in listed.partitions] == [("month=1", 8, 36)]
+    assert [(each.files, each.size) for each in listed.slices] == [(8, 36)]
+    assert listed.problem_count == 0
+    assert pickle.loads(pickle.dumps(listed)) == listed
+
+
+def test_hidden_and_empty_files_are_no_files(hive: HiveFolder) -> None:
+    folder = hive.partition()
+    for name in ("a", "_SUCCESS", ".a.crc", "_temporary/0/part", ".staging/x", "deep/_x/y", "deep/.y"):
+        write(folder / name)
+    (folder / "empty").touch()
+    (folder / "deep" / "empty").touch()
+    work = hive.work()
+    assert hive.listed(work).problems == ()
+    assert paths_in(hive, work) == ["month=1/a"]
+
+
+@pytest.mark.parametrize(
+    ("recursive", "paths", "problems"),
+    [
+        ("true", ["a", "in/b", "in/deep/c"], []),
+        ("false", ["a"], []),
+        ("fail", ["a"], ["in", "in/deep"]),
+    ],
+)
+def test_nested_folders_are_taken_left_out_or_named(
+    hive: HiveFolder, recursive: str, paths: list[str], problems: list[str]
+) -> None:
+    folder = hive.partition()
+    for name in ("a", "in/b", "in/b2", "in/deep/c"):
+        write(folder / name)
+    (folder / "in" / "b2").unlink()
+    work = hive.work(recursive_directory=recursive)
+    assert paths_in(hive, work) == [f"month=1/{each}" for each in paths]
+    found = hive.listed(work)
+    assert [each.location for each in found.problems] == [f"file:{folder}/{each}" for each in problems]
+    assert found.problem_count == len(problems)
+    assert {each.partition for each in found.problems} <= {"month=1"}
+
+
+def test_a_folder_that_is_gone_or_cannot_be_read_is_a_problem_and_an_empty_one_is_none(
+    hive: HiveFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(hive.partition(1) / "a")
+    hive.partition(2)
+    hive.partition(3).mkdir()
+    hive.partition(4, "elsewhere").mkdir()
+    walk = local_files.walk
+
+    def refused(folder: str):
+        if folder.endswith("elsewhere"):
+            raise PermissionError(13, "Permission denied", folder)
+        return walk(folder)
+
+    monkeypatch.setattr(local_files, "walk", refused)
+    found = hive.listed(hive.work())
+    assert [(each.name, each.files) for each in found.partitions] == [
+        ("month=1", 1),
+        ("month=2", 0),
+        ("month=3", 0),
+        ("month=4", 0),
+    ]
+    assert [(each.partition, each.location) for each in found.problems] == [
+        ("month=2", f"file:{hive.path}/month=2"),
+        ("month=4", f"file:{hive.path}/elsewhere"),
+    ]
+    assert "Permission denied" in found.problems[1].reason
+    with pytest.raises(StorageError, match="Permission denied"):
+        list(listed_files(hive.work(), hive.partitions))
+
+
+def test_a_task_without_files_writes_no_listing(hive: HiveFolder) -> None:
+    hive.partition().mkdir(parents=True)
+    assert hive.listed(hive.work()).slices == ()
+    assert not (hive.path / "_iceberg").exists()
+
+
+def test_a_name_that_is_not_utf_8_is_a_problem(hive: HiveFolder) -> None:
+    folder = hive.partition()
+    write(folder / "a")
+    Path(os.fsdecode(bytes(folder) + b"/\xff")).write_bytes(b"x")
+    found = hive.listed(hive.work())
+    assert [each.reason for each in found.problems] == ["its name is not UTF-8"]
+    assert found.partitions[0].files == 1
+
+
+def test_partitions_in_one_folder_are_a_problem(hive: HiveFolder) -> None:
+    write(hive.partition(1, "shared") / "a")
+    hive.partition(2, "shared/")
+    write(hive.partition(3, "shared/below") / "b")
+    for recursive, refused in (("fail", ["month=2"]), ("true", ["month=2", "month=3"])):
+        found = hive.listed(hive.work(recursive_directory=recursive))
+        folders = [each.partition for each in found.problems if "its folder is that of" in each.reason]
+        assert folders == refused
+        assert "month=1" in found.problems[0].reason
+        assert [each.files for each in found.partitions][1] == 0
+    assert [each.location for each in listed_files(hive.work(), hive.partitions[:1])] == [f"file:{hive.path}/shared/a"]
+
+
+def test_folders_are_compared_by_what_they_mean() -> None:
+    def partitions(*locations: str) -> list[SourcePartition]:
+        return [SourcePartition(str(at), each) for at, each in enumerate(locations)]
+
+    def shared(recursive: str, *locations: str) -> list[tuple[str, str]]:
+        return [(one.name, other.name) for one, other in shared_folders(partitions(*locations), recursive)]
+
+    assert shared("false", "s3a://b/x", "s3://b/x/", "s3://b/xy", "s3://b/x/y") == [("1", "0")]
+    assert shared("true", "/t/b/c", "/t/b", "file:/t/b!", "file:///t/b/d/e") == [("0", "1"), ("3", "1")]
+    assert shared("true", "/t/a", "/t/ab", "/t/b") == []
+
+
+def slices(*counts: int) -> list[list[tuple[str, int]]]:
+    found = (
+        (SourcePartition(str(at), f"/{at}"), [ListedFile(f"/{at}/{n}", 1, 1) for n in range(count)])
+        for at, count in enumerate(counts)
+    )
+    return [[(partition.name, len(files)) for partition, files in parts] for parts in slices_of(found)]
+
+
+def test_slices_are_whole_partitions_or_parts_of_one() -> None:
+    full = SLICE_FILES
+    assert slices() == []
+    assert slices(0, 0) == []
+    assert slices(full) == [[("0", full)]]
+    assert slices(full - 1, 0, 1, 1) == [[("0", full - 1), ("2", 1)], [("3", 1)]]
+    assert slices(1, full, 2) == [[("0", 1)], [("1", full)], [("2", 2)]]
+    assert slices(2 * full + 5, 6) == [[("0", full)], [("0", full)], [("0", 5), ("1", 6)]]

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.work import PROBLEMS_MAX, Problem
+
+
+def test_all_are_counted_and_the_first_ones_named() -> None:
+    problems = Problems()
+    for number in range(PROBLEMS_MAX + 3):
+        problems.add("month=1", f"file:/t/{number}", InvalidInput("it is red", next_step="paint it"))
+    assert problems.count == PROBLEMS_MAX + 3
+    assert problems.named[0] == Problem("month=1", "file:/t/0", "it is red", "paint it")
+    assert [each.location for each in problems.named] == [f"file:/t/{number}" for number in range(PROBLEMS_MAX)]
+
+
+def test_reasons_are_no_longer_than_people_read() -> None:
+    problems = Problems()
+    problems.add("", "/t", InvalidInput("x" * 1_000_000))
+    assert len(problems.named[0].reason) < 2_000
+    assert problems.named[0].reason.endswith("x...")
