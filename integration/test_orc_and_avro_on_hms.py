@@ -14,6 +14,7 @@ from pyarrow import orc
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.format.manifests.manifest import DataFile
 from integration import interop
@@ -46,7 +47,9 @@ def of_java(spark: Any, table: str) -> dict[str, Any]:
 
 
 def ours(catalog: Catalog, table: str, location: str) -> DataFile:
-    described = describe(location, catalog.load_table(table).metadata, lambda path: pa.OSFile(local(path), "rb"))
+    described = describe(
+        location, TableOfFiles(catalog.load_table(table).metadata), lambda path: pa.OSFile(local(path), "rb")
+    )
     assert described.has_field_ids
     assert described.extra_columns == ()
     return described.data_file

@@ -9,9 +9,8 @@ from typing import Any, Final
 import orjson
 
 from iceberg_hms.datafiles.described_file import FoundInFile
-from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
+from iceberg_hms.datafiles.file_columns import FileColumn, TableOfFiles
 from iceberg_hms.errors import CorruptFile, StorageError
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import MAX_FIELDS, MAX_NESTING, PrimitiveType
 
 MAGIC: Final = b"Obj\x01"
@@ -42,7 +41,7 @@ _ADJUSTED: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def found_in_avro(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
     """Read an Avro file's schema and the headers of its blocks. Arguments, and the errors for a file that does not fit
     the table, are those of `found_in_parquet`; raises CorruptFile besides.
 
@@ -60,7 +59,7 @@ def found_in_avro(location: str, metadata: TableMetadata, open_input: Callable[[
         columns = _Types().columns(schema)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
-    return FoundInFile("AVRO", size, rows, find_columns(location, columns, metadata))
+    return FoundInFile("AVRO", size, rows, table.find(location, columns))
 
 
 class _Blocks:

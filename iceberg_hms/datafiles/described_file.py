@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds
-from iceberg_hms.datafiles.file_columns import FoundColumns
+from iceberg_hms.datafiles.file_columns import FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.partition_values import partition_of, path_columns
 from iceberg_hms.errors import InvalidInput
@@ -76,11 +76,12 @@ def offsets_in_order(offsets: Iterable[int], size: int) -> list[int] | None:
 
 
 def described(
-    location: str, metadata: TableMetadata, found: FoundInFile, partition: Mapping[str, Any] | None
+    location: str, table: TableOfFiles, found: FoundInFile, partition: Mapping[str, Any] | None
 ) -> DescribedFile:
     """partition: the values of partition fields that are known already (`partition_of`). Raises InvalidInput: the file
     lacks a required column or has nulls in it, it spans partitions or is not in the given one, or it carries row
     lineage and the table has none."""
+    metadata = table.metadata
     _check_required(location, metadata, found, partition)
     lineage = found.lineage
     if lineage and metadata.format_version < LINEAGE_VERSION:
@@ -99,7 +100,7 @@ def described(
         spec_id=metadata.default_spec_id,
         split_offsets=found.split_offsets,
         sort_order_id=UNSORTED_ORDER_ID,
-        **_metrics(metadata, found),
+        **_metrics(table.metrics, found),
     )
     matched = found.matched
     return DescribedFile(data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage)
@@ -162,10 +163,9 @@ def _check_required(
 _WITHOUT_METRICS: Final = "AVRO"
 
 
-def _metrics(metadata: TableMetadata, found: FoundInFile) -> dict[str, Any]:
+def _metrics(config: MetricsConfig, found: FoundInFile) -> dict[str, Any]:
     if found.file_format == _WITHOUT_METRICS:
         return {}
-    config = MetricsConfig(metadata)
     sizes: dict[int, int] = {}
     counts: dict[int, int] = {}
     nulls: dict[int, int] = {}

@@ -6,10 +6,12 @@ current schema (spec: Column Projection). Readers then find the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Final, Literal
 
+from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_COLUMNS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -28,7 +30,7 @@ class FileColumn:
 
     index: its number in the file. children: fields of a struct, the element of a list (called "element"), the "key" and
     "value" of a map. shown: its type, for messages. reads: whether readers accept a leaf as a type. known: whether
-    PyIceberg has a type for it.
+    PyIceberg has a type for it. stored: how the file has a leaf, for the reader of its format.
     """
 
     name: str
@@ -39,6 +41,7 @@ class FileColumn:
     reads: Callable[[PrimitiveType], bool] = lambda _: False
     known: bool = True
     children: tuple[FileColumn, ...] = ()
+    stored: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +68,62 @@ class FoundColumns:
     columns: tuple[FoundColumn, ...]
     extra: tuple[str, ...]
     other_names: tuple[str, ...] = ()
+    #: Ids of all these columns.
+    present: frozenset[int] = field(init=False)
 
-    @property
-    def present(self) -> frozenset[int]:
-        """Ids of all these columns."""
-        return frozenset(each.field_id for each in self.columns)
-
-
-def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMetadata) -> FoundColumns:
-    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type."""
-    by_id = _has_ids(columns)
-    finder = _Finder(location, metadata.schema, metadata.last_column_id)
-    finder.visit_all(columns, None if by_id else _mapping(metadata), _Place())
-    if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
-        how = "field ids" if by_id else "column names"
-        columns_of_file = f"; its columns are {', '.join(finder.extra)}" if finder.extra else ""
-        raise InvalidInput(
-            f"{location} has no column of the table (matched by {how}){columns_of_file}",
-            next_step="write the file with columns of the table",
-        )
-    return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra), tuple(finder.other_names))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "present", frozenset([each.field_id for each in self.columns]))
 
 
-def _mapping(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
-    """The names by which readers find the columns of files without field ids. Raises InvalidInput for a property that
-    is no mapping."""
-    text = metadata.properties.get(NAME_MAPPING)
-    return name_mapping(metadata.schema) if text is None else parse_mapping(text)
+#: How many different schemas of files a table's description remembers.
+_SCHEMAS_MAX: Final = 64
+
+
+class TableOfFiles:
+    """A table as what describes its files sees it: its columns, by which names and ids files have them, and its metrics
+    modes. One serves many files, which mostly have equal columns: those are matched once. Safe to share between
+    threads."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self.metadata = metadata
+        self._known: dict[Hashable, FoundColumns] = {}
+
+    @cached_property
+    def metrics(self) -> MetricsConfig:
+        """The modes of its columns."""
+        return MetricsConfig(self.metadata)
+
+    def find(self, location: str, columns: Sequence[FileColumn]) -> FoundColumns:
+        """The columns of a file. Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be
+        read as the table's type."""
+        by_id = _has_ids(columns)
+        finder = _Finder(location, self.metadata.schema, self.metadata.last_column_id)
+        finder.visit_all(columns, None if by_id else self._mapping, _Place())
+        if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
+            how = "field ids" if by_id else "column names"
+            columns_of_file = f"; its columns are {', '.join(finder.extra)}" if finder.extra else ""
+            raise InvalidInput(
+                f"{location} has no column of the table (matched by {how}){columns_of_file}",
+                next_step="write the file with columns of the table",
+            )
+        return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra), tuple(finder.other_names))
+
+    def find_once(self, location: str, schema: Hashable, columns: Callable[[], Sequence[FileColumn]]) -> FoundColumns:
+        """As `find`, and once for files of equal schemas. columns: of the file; called for a schema that is new."""
+        found = self._known.get(schema)
+        if found is None:
+            found = self.find(location, columns())
+            if len(self._known) >= _SCHEMAS_MAX:
+                self._known.clear()
+            self._known[schema] = found
+        return found
+
+    @cached_property
+    def _mapping(self) -> Sequence[Mapping[str, Any]]:
+        """The names by which readers find the columns of files without field ids. Raises InvalidInput for a property
+        that is no mapping."""
+        text = self.metadata.properties.get(NAME_MAPPING)
+        return name_mapping(self.metadata.schema) if text is None else parse_mapping(text)
 
 
 def _has_ids(columns: Iterable[FileColumn]) -> bool:

@@ -8,13 +8,13 @@ from typing import Any, Final
 from iceberg_hms.datafiles import avro_files, orc_footer
 from iceberg_hms.datafiles.avro_files import found_in_avro
 from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.orc_files import found_in_orc
 from iceberg_hms.datafiles.parquet_files import found_in_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
 from iceberg_hms.format.manifests.lineage_columns import RowLineage
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-_Find = Callable[[str, TableMetadata, Callable[[str], Any]], FoundInFile]
+_Find = Callable[[str, TableOfFiles, Callable[[str], Any]], FoundInFile]
 
 #: By a file's extension, which is the name of its format too.
 _BY_NAME: Final[Mapping[str, _Find]] = {
@@ -33,7 +33,7 @@ _MAGIC_BYTES: Final = 4
 
 def describe(
     location: str,
-    metadata: TableMetadata,
+    table: TableOfFiles,
     open_input: Callable[[str], Any],
     *,
     partition: Mapping[str, Any] | None = None,
@@ -47,25 +47,25 @@ def describe(
     spans partitions, is not in the given one or carries row ids that the table has not, and for one of no such format.
     Changes nothing."""
     if file_format is None:
-        found = _found(location, metadata, open_input)
+        found = _found(location, table, open_input)
     else:
-        found = _found_in(file_format, location, metadata, open_input)
-    return described(location, metadata, found, partition)
+        found = _found_in(file_format, location, table, open_input)
+    return described(location, table, found, partition)
 
 
-def row_lineage(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> RowLineage:
+def row_lineage(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> RowLineage:
     """The metadata columns of row lineage that a file carries, whatever its partition. Arguments and errors are those
     of `found_in_parquet`; raises InvalidInput too for a file of no such format."""
-    return _found(location, metadata, open_input).lineage
+    return _found(location, table, open_input).lineage
 
 
-def _found(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+def _found(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
     """The format is that of the extension (.parquet, .orc, .avro), unless the file's first bytes are those of another
     one; without such an extension, as in Hive's tables, those bytes decide."""
     by_name = _BY_NAME.get(location.rpartition(".")[2].lower())
     if by_name is not None:
         try:
-            return by_name(location, metadata, open_input)
+            return by_name(location, table, open_input)
         except CorruptFile:
             found = _by_magic(location, open_input)
             if found is None or found is by_name:
@@ -77,15 +77,13 @@ def _found(location: str, metadata: TableMetadata, open_input: Callable[[str], A
             f"{location} is no data file: it begins as none of Parquet, ORC and Avro does",
             next_step="write it as Parquet, ORC or Avro",
         )
-    return found(location, metadata, open_input)
+    return found(location, table, open_input)
 
 
-def _found_in(
-    file_format: str, location: str, metadata: TableMetadata, open_input: Callable[[str], Any]
-) -> FoundInFile:
+def _found_in(file_format: str, location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
     find = _BY_NAME[file_format]
     try:
-        return find(location, metadata, open_input)
+        return find(location, table, open_input)
     except CorruptFile:
         other = _by_magic(location, open_input)
         if other is None or other is find:

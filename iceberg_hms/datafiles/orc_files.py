@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
 from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
-from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, find_columns
+from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, TableOfFiles
 from iceberg_hms.datafiles.orc_footer import (
     Message,
     OrcFooter,
@@ -24,7 +24,6 @@ from iceberg_hms.datafiles.orc_footer import (
     text_of,
 )
 from iceberg_hms.errors import CorruptFile
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import MAX_NESTING, PrimitiveType
 
@@ -56,7 +55,7 @@ _ATOMS: Final[Mapping[str, tuple[str, ...]]] = {
 _SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map", "union": "other"}
 
 
-def found_in_orc(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
     """Read an ORC file's footer. Arguments and errors are those of `found_in_parquet`; UnsupportedFormat: encryption,
     or compression with LZO.
 
@@ -67,7 +66,7 @@ def found_in_orc(location: str, metadata: TableMetadata, open_input: Callable[[s
     which readers pad.
     """
     footer = read_orc_footer(location, open_input)
-    found = find_columns(location, _columns(location, footer), metadata)
+    found = table.find(location, _columns(location, footer))
     try:
         statistics = {
             column.field_id: each

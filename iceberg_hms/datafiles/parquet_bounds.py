@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
-from iceberg_hms.datafiles.parquet_columns import INT96, FileType, file_type
+from iceberg_hms.datafiles.parquet_columns import INT96, FileType
 from iceberg_hms.format.schema import types, values
 from iceberg_hms.format.schema.types import PrimitiveType
 
@@ -21,9 +21,8 @@ _MICROS_PER_DAY = 86_400_000_000
 _UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
 
 
-def column_statistics(footer: pq.FileMetaData, index: int, of: PrimitiveType) -> ColumnStatistics:
-    """Gather the column at a position over all row groups. of: the table's type."""
-    stored = file_type(footer.schema.column(index))
+def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of: PrimitiveType) -> ColumnStatistics:
+    """Gather the column at a position over all row groups. stored: its type in the file. of: the table's type."""
     size = count = 0
     nulls: int | None = 0
     bounded = of.kind not in _UNORDERED and stored.physical != INT96

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import pyarrow as pa
@@ -63,7 +64,8 @@ class _Walk:
         stored, field_id, known = _storage(each.type), _id_of(each), has_form(each.type)
         if not pa.types.is_nested(stored):
             index, leaf = self._next, file_type(self._leaf(shown, path))
-            return FileColumn(name, field_id, index, "leaf", leaf.shown, lambda wanted: can_read(leaf, wanted), known)
+            reads = partial(can_read, leaf)
+            return FileColumn(name, field_id, index, "leaf", leaf.shown, reads, known, stored=leaf)
         shape, fields = _fields(stored)
         stays = in_repeated or shape != "struct"
         children = tuple(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
-from iceberg_hms.datafiles.file_columns import find_columns
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.parquet_bounds import column_statistics
 from iceberg_hms.datafiles.parquet_columns import parquet_columns
 from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import PrimitiveType
 
 _MAGIC = b"PAR1"
@@ -21,29 +21,36 @@ _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
 
 
-def found_in_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> FoundInFile:
+def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
     """Read a Parquet file's footer.
 
-    location: kept byte for byte. metadata: the table's, of which the current schema, the default spec and
+    location: kept byte for byte. table: of whose metadata the current schema, the default spec and
     `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
 
     The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them. Raises InvalidInput (a
     column that the table cannot read), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
-    matched = find_columns(location, parquet_columns(location, footer), metadata)
+    matched = table.find_once(location, _schema_of(footer), partial(parquet_columns, location, footer))
     return FoundInFile(
         file_format="PARQUET",
         size=size,
         record_count=footer.num_rows,
         matched=matched,
         statistics={
-            each.field_id: column_statistics(footer, each.stored.index, each.type)
+            each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
             for each in matched.columns
             if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
         },
         split_offsets=offsets_in_order(_row_group_offsets(footer), size),
     )
+
+
+def _schema_of(footer: pq.FileMetaData) -> tuple[bytes, str]:
+    """What is equal for files with equal columns: as pyarrow reads them, by the schema that the writer may have added,
+    and as Parquet describes them."""
+    _, _, text = str(footer.schema).partition("\n")
+    return footer.schema.to_arrow_schema().serialize().to_pybytes(), text
 
 
 def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData]:

@@ -98,7 +98,7 @@ def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile
     try:
         found = describe(
             file.location,
-            task.metadata,
+            task.table,
             task.stores.files.open,
             partition=partition.values,
             file_format=partition.file_format,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Self
 
 from iceberg_hms.config import Settings
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.migration.progress import Records, SliceTexts, outcome_key
@@ -17,18 +18,24 @@ from iceberg_hms.stores import Stores, open_stores
 
 @dataclass(frozen=True, slots=True)
 class MigrationTask:
-    """key: what decides beside the files what is described (`progress.outcome_key`)."""
+    """table: which gets the files. key: what decides beside the files what is described (`progress.outcome_key`)."""
 
     work: Work
     stores: Stores
-    metadata: TableMetadata
+    table: TableOfFiles
     key: bytes
 
     @classmethod
     def of(cls, work: Work) -> Self:
         """Raises CorruptFile for metadata that is none."""
         metadata = metadata_file.decode(work.metadata, work.manifest_folder)
-        return cls(work, _stores(work.settings, os.getpid()), metadata, outcome_key(work, metadata))
+        stores = _stores(work.settings, os.getpid())
+        return cls(work, stores, TableOfFiles(metadata), outcome_key(work, metadata))
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Of the table."""
+        return self.table.metadata
 
     @property
     def records(self) -> Records:

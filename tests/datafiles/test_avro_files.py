@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.datafiles.avro_files import can_read, found_in_avro
 from iceberg_hms.datafiles.described_file import DescribedFile
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -83,7 +84,7 @@ def written(of: Any, rows: list[Any], **options: Any) -> bytes:
 
 
 def described(data: bytes, metadata: TableMetadata = TABLE, location: str = "file:/a.avro") -> DescribedFile:
-    return describe(location, metadata, lambda _: pa.BufferReader(data))
+    return describe(location, TableOfFiles(metadata), lambda _: pa.BufferReader(data))
 
 
 @pytest.mark.parametrize("with_ids", [True, False], ids=["by field id", "by name"])
@@ -117,7 +118,7 @@ def test_large_blocks_are_skipped() -> None:
     of = {"type": "record", "name": "t", "fields": [{"name": "name", "type": "string"}]}
     data = written(of, [{"name": "x" * (4 << 20)}] * 5, sync_interval=1)
     file = Counted(data)
-    assert describe("file:/a.avro", TABLE, lambda _: file).data_file.record_count == 5
+    assert describe("file:/a.avro", TableOfFiles(TABLE), lambda _: file).data_file.record_count == 5
     assert file.bytes_read < len(data) * 0.6
 
 
@@ -198,7 +199,7 @@ ID_COLUMN = orjson.dumps({"type": "record", "name": "t", "fields": [{"name": "id
 )
 def test_what_makes_no_sense_is_damage(data: bytes, why: str) -> None:
     with pytest.raises(CorruptFile, match=why):
-        found_in_avro("file:/a.avro", TABLE, lambda _: pa.BufferReader(data))
+        found_in_avro("file:/a.avro", TableOfFiles(TABLE), lambda _: pa.BufferReader(data))
 
 
 def test_a_schema_that_doubles_at_each_level_is_refused() -> None:
@@ -220,7 +221,7 @@ def test_a_header_of_gigabytes_is_not_read() -> None:
 
     file = Huge(b"Obj\x01" + varint(zigzag(1)) + varint(zigzag(1 << 32)) + bytes(100))
     with pytest.raises(CorruptFile, match="more than 16777216 bytes"):
-        found_in_avro("file:/a.avro", TABLE, lambda _: file)
+        found_in_avro("file:/a.avro", TableOfFiles(TABLE), lambda _: file)
 
 
 def test_identity_partitions_come_from_the_folders() -> None:
@@ -294,6 +295,6 @@ def test_errors_of_storage_pass_through(tmp_path: Path) -> None:
         raise OSError("disk on fire")
 
     with pytest.raises(MissingFile):
-        describe("file:/nowhere", TABLE, missing)
+        describe("file:/nowhere", TableOfFiles(TABLE), missing)
     with pytest.raises(StorageError, match="disk on fire"):
-        describe("file:/nowhere", TABLE, broken)
+        describe("file:/nowhere", TableOfFiles(TABLE), broken)

@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from iceberg_hms.datafiles.described_file import missing_required, needed_name_mapping
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.format.schema.name_mapping import name_mapping
 from tests.catalog.parquet import open_input, table_for, with_ids, write
@@ -33,9 +34,9 @@ def test_a_required_field_with_a_default_may_be_missing() -> None:
 def test_a_file_without_ids_needs_a_name_mapping_unless_the_table_has_one(tmp_path: Path) -> None:
     arrow = pa.schema([("id", pa.int64())])
     metadata = table_for(arrow)
-    bare = describe(write(tmp_path / "a.parquet", pa.table({"id": [1]})), metadata, open_input)
+    bare = describe(write(tmp_path / "a.parquet", pa.table({"id": [1]})), TableOfFiles(metadata), open_input)
     rows = pa.table([[1]], schema=with_ids(arrow, metadata))
-    marked = describe(write(tmp_path / "b.parquet", rows), metadata, open_input)
+    marked = describe(write(tmp_path / "b.parquet", rows), TableOfFiles(metadata), open_input)
     assert (bare.has_field_ids, marked.has_field_ids) == (False, True)
     asked = needed_name_mapping(metadata, [marked, bare])
     assert asked is not None

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
+from iceberg_hms.datafiles.file_columns import FileColumn, TableOfFiles
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -36,7 +36,7 @@ def id_of(path: str) -> int:
 
 
 def find(*columns: FileColumn, metadata: TableMetadata = TABLE) -> Any:
-    return find_columns("file:/a", columns, metadata)
+    return TableOfFiles(metadata).find("file:/a", columns)
 
 
 def test_columns_are_found_by_name_at_all_depths() -> None:
@@ -113,3 +113,21 @@ def test_the_columns_of_row_lineage_are_at_the_top_level() -> None:
     assert (found.present, found.extra) == ({id_of("id"), ROW_ID.id}, ("n",))
     deeper = find(leaf("id", id_of("id")), group("struct", "n", leaf("r", ROW_ID.id), field_id=id_of("n")))
     assert (ROW_ID.id in deeper.present, deeper.extra) == (False, ("n.r",))
+
+
+def test_columns_of_equal_schemas_are_matched_once_and_of_others_again() -> None:
+    table = TableOfFiles(table_for(pa.schema([("id", pa.int64())])))
+    asked: list[str] = []
+
+    def columns(name: str) -> list[FileColumn]:
+        asked.append(name)
+        return [leaf("id"), leaf(name)]
+
+    for _ in range(2):
+        assert table.find_once("file:/a", "one", lambda: columns("x")).extra == ("x",)
+        assert table.find_once("file:/b", "other", lambda: columns("y")).extra == ("y",)
+    assert asked == ["x", "y"]
+    for number in range(1_000):
+        table.find_once("file:/a", number, lambda: columns("z"))
+    assert table.find_once("file:/a", "one", lambda: columns("x")).extra == ("x",)
+    assert asked.count("x") == 2

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID, LineageValues
@@ -38,7 +39,7 @@ def test_the_bytes_decide_where_the_name_is_wrong_or_says_nothing(tmp_path: Path
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content(file_format))
-    found = describe(str(path), TABLE, open_input).data_file
+    found = describe(str(path), TableOfFiles(TABLE), open_input).data_file
     assert (found.file_format, found.record_count, found.file_path) == (file_format, 2, str(path))
 
 
@@ -47,7 +48,7 @@ def test_other_files_are_refused_with_the_formats_that_are_read(tmp_path: Path, 
     path = tmp_path / name
     path.write_bytes(b"id,name\n1,a\n")
     with pytest.raises(InvalidInput, match="none of Parquet, ORC and Avro"):
-        describe(str(path), TABLE, open_input)
+        describe(str(path), TableOfFiles(TABLE), open_input)
 
 
 @pytest.mark.parametrize("extension", ["parquet", "orc", "avro"])
@@ -55,7 +56,7 @@ def test_a_file_with_a_formats_name_and_no_formats_bytes_is_no_data_file(tmp_pat
     path = tmp_path / f"a.{extension}"
     path.write_bytes(b"id,name\n1,a\n")
     with pytest.raises((CorruptFile, InvalidInput), match=rf"a\.{extension} is "):
-        describe(str(path), TABLE, open_input)
+        describe(str(path), TableOfFiles(TABLE), open_input)
 
 
 @pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
@@ -64,7 +65,7 @@ def test_a_file_that_was_cut_off_is_damaged(tmp_path: Path, file_format: str) ->
         path = tmp_path / name
         path.write_bytes(content(file_format)[:-10])
         with pytest.raises(CorruptFile, match="is damaged"):
-            describe(str(path), TABLE, open_input)
+            describe(str(path), TableOfFiles(TABLE), open_input)
 
 
 @pytest.mark.parametrize("extension", ["parquet", "orc", "avro"])
@@ -77,7 +78,7 @@ def test_a_rightly_named_file_is_opened_once(tmp_path: Path, extension: str) -> 
         opened.append(location)
         return open_input(location)
 
-    describe(str(path), TABLE, counting)
+    describe(str(path), TableOfFiles(TABLE), counting)
     assert opened == [str(path)]
 
 
@@ -89,9 +90,9 @@ def test_errors_of_storage_pass_through() -> None:
         raise OSError("disk on fire")
 
     with pytest.raises(MissingFile):
-        describe("file:/nowhere", TABLE, missing)
+        describe("file:/nowhere", TableOfFiles(TABLE), missing)
     with pytest.raises(StorageError, match="disk on fire"):
-        describe("file:/nowhere", TABLE, broken)
+        describe("file:/nowhere", TableOfFiles(TABLE), broken)
 
 
 #: Name, field id and values of each column of the files below.
@@ -134,12 +135,12 @@ def test_the_metadata_columns_of_row_lineage_are_no_extra_ones(tmp_path: Path, f
     path = tmp_path / "a"
     path.write_bytes(carrying(file_format, [*LINEAGE, *ID]))
     table = table_for(pa.schema([("id", pa.int64())]), version=3)
-    found = describe(str(path), table, open_input)
+    found = describe(str(path), TableOfFiles(table), open_input)
     known = {ROW_ID.id: LineageValues(0, 3, 5), LAST_UPDATED.id: LineageValues(1, 2, 2)}
     if file_format == "AVRO":
         known = dict.fromkeys(known, LineageValues())
     assert (found.extra_columns, found.lineage) == ((), known)
-    assert row_lineage(str(path), table, open_input) == known
+    assert row_lineage(str(path), TableOfFiles(table), open_input) == known
     nulls = found.data_file.null_value_counts
     assert nulls == (None if file_format == "AVRO" else {1: 0, ROW_ID.id: 0, LAST_UPDATED.id: 1}), "as Java counts them"
 
@@ -149,17 +150,17 @@ def test_columns_that_only_look_like_them(tmp_path: Path, file_format: str) -> N
     path = tmp_path / "a"
     table = table_for(pa.schema([("id", pa.int64())]), version=3)
     path.write_bytes(carrying(file_format, [*ID, ("_row_id", None, "long", [1, 2])]))
-    found = describe(str(path), table, open_input)
+    found = describe(str(path), TableOfFiles(table), open_input)
     assert (found.extra_columns, found.lineage) == (("_row_id",), {})
     path.write_bytes(carrying(file_format, [*ID, ("_row_id", ROW_ID.id, "int", [1, 2])]))
     with pytest.raises(InvalidInput, match=r"column _row_id is .* in the file and long in the table"):
-        describe(str(path), table, open_input)
+        describe(str(path), TableOfFiles(table), open_input)
     path.write_bytes(carrying(file_format, [*ID, *LINEAGE, ("again", ROW_ID.id, "long", [1, 2])]))
     with pytest.raises(InvalidInput, match="again is column _row_id of the table, and so is another"):
-        describe(str(path), table, open_input)
+        describe(str(path), TableOfFiles(table), open_input)
     path.write_bytes(carrying(file_format, LINEAGE))
     with pytest.raises(InvalidInput, match="has no column of the table"):
-        describe(str(path), table, open_input)
+        describe(str(path), TableOfFiles(table), open_input)
 
 
 @pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
@@ -168,4 +169,4 @@ def test_older_tables_have_no_such_columns(tmp_path: Path, file_format: str, ver
     path = tmp_path / "a"
     path.write_bytes(carrying(file_format, [*ID, *LINEAGE]))
     with pytest.raises(InvalidInput, match=r"a carries _row_id, _last_updated_sequence_number, which .* version 3 on"):
-        describe(str(path), table_for(pa.schema([("id", pa.int64())]), version=version), open_input)
+        describe(str(path), TableOfFiles(table_for(pa.schema([("id", pa.int64())]), version=version)), open_input)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -85,7 +86,7 @@ def with_orc_ids(arrow: pa.Schema, metadata: TableMetadata) -> pa.Schema:
 
 
 def record(location: str, metadata: TableMetadata) -> DataFile:
-    return describe(location, metadata, open_input).data_file
+    return describe(location, TableOfFiles(metadata), open_input).data_file
 
 
 def by_name(found: Mapping[int, Any] | None, metadata: TableMetadata) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def test_counts_and_bounds_of_every_type(tmp_path: Path, ids: bool) -> None:
     arrow = with_orc_ids(TYPES, metadata) if ids else TYPES
     rows = pa.Table.from_pylist([ROW, dict.fromkeys(TYPES.names), OTHER], schema=arrow)
     location = write(tmp_path / "a b.orc", rows)
-    described = describe(location, metadata, open_input)
+    described = describe(location, TableOfFiles(metadata), open_input)
     found = described.data_file
     assert described.has_field_ids == ids
     assert described.extra_columns == ()
@@ -320,7 +321,7 @@ def test_columns_are_found_by_the_name_mapping(tmp_path: Path) -> None:
 def test_extra_columns_are_named(tmp_path: Path) -> None:
     metadata = table_for(pa.schema([("id", pa.int64())]))
     location = write(tmp_path / "a.orc", pa.table({"id": [1], "more": ["x"]}))
-    assert describe(location, metadata, open_input).extra_columns == ("more",)
+    assert describe(location, TableOfFiles(metadata), open_input).extra_columns == ("more",)
 
 
 @pytest.mark.parametrize(

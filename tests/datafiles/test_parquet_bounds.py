@@ -15,7 +15,7 @@ import pytest
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.datafiles.parquet_bounds import column_statistics, footer_bounds
-from iceberg_hms.datafiles.parquet_columns import FileType
+from iceberg_hms.datafiles.parquet_columns import FileType, file_type
 from iceberg_hms.format.schema import types
 from tests.catalog.parquet import table_for
 
@@ -29,7 +29,7 @@ def statistics_of(array: pa.Array, table_type: str | None = None, **options: Any
     footer = pq.read_metadata(buffer)
     of = metadata.schema.fields[0].type
     assert isinstance(of, types.PrimitiveType)
-    return column_statistics(footer, 0, of)
+    return column_statistics(footer, 0, file_type(footer.schema.column(0)), of)
 
 
 def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tuple[Any, Any]:

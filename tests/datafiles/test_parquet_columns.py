@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.datafiles.file_columns import FoundColumn, FoundColumns, find_columns
+from iceberg_hms.datafiles.file_columns import FoundColumn, FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.parquet_columns import can_read, file_type, parquet_columns
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
@@ -33,7 +33,7 @@ def match(rows: pa.Table, metadata: TableMetadata) -> FoundColumns:
 
 def matched(footer: pq.FileMetaData, metadata: TableMetadata) -> FoundColumns:
     location = "file:/data/a.parquet"
-    return find_columns(location, parquet_columns(location, footer), metadata)
+    return TableOfFiles(metadata).find(location, parquet_columns(location, footer))
 
 
 def leaves(found: FoundColumns) -> list[FoundColumn]:

@@ -30,6 +30,7 @@ from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.described_file import needed_name_mapping
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UnsupportedFormat
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -103,7 +104,7 @@ SMALL_ROW: dict[str, Any] = {
 
 
 def data_file_from_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DataFile:
-    return describe(location, metadata, open_input).data_file
+    return describe(location, TableOfFiles(metadata), open_input).data_file
 
 
 def pyicebergs(location: str, metadata: TableMetadata) -> dict[str, Any]:
@@ -388,7 +389,7 @@ def as_pyiceberg_sees(folder: Path, metadata: TableMetadata, location: str) -> S
     files = RoutedFiles(fsync=False)
     manifests = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime()).open()
     metadata = TableMetadata.parse(metadata.replace(location=f"file:{folder}/table").raw)
-    described = describe(location, metadata, files.open)
+    described = describe(location, TableOfFiles(metadata), files.open)
     change = Append(
         NewSnapshot(snapshot_id=100, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
         NewDataFiles(
@@ -464,7 +465,7 @@ def test_pyiceberg_reads_a_table_if_no_file_has_extra_columns(tmp_path: Path, co
     made = table_for(pa.schema([("a", pa.int64())]))
     metadata = TableMetadata.parse({**made.raw, "last-column-id": 3})
     location = "file:" + write(tmp_path / "1.parquet", pa.Table.from_pylist([{"a": 1}], schema=pa.schema(columns)))
-    extra = describe(location, metadata, RoutedFiles(fsync=False).open).extra_columns
+    extra = describe(location, TableOfFiles(metadata), RoutedFiles(fsync=False).open).extra_columns
     try:
         as_pyiceberg_sees(tmp_path, metadata, location).scan().to_arrow()
         readable = True
@@ -492,7 +493,7 @@ def test_pyiceberg_reads_what_was_appended_and_prunes_by_what_we_wrote(
         ids = number % 2 == 0
         table = pa.Table.from_pylist(rows, schema=with_ids(arrow, metadata) if ids else arrow)
         location = "file:" + write(tmp_path / "a table" / "data" / f"{number}.parquet", table)
-        described = describe(location, metadata, files.open)
+        described = describe(location, TableOfFiles(metadata), files.open)
         change = Append(
             NewSnapshot(snapshot_id=100 + number, table_uuid=metadata.uuid, now_ms=lambda: 5_000),
             NewDataFiles(
@@ -517,3 +518,39 @@ def test_pyiceberg_reads_what_was_appended_and_prunes_by_what_we_wrote(
     assert [Path(task.file.file_path).name for task in one_day.plan_files()] == ["2.parquet"]
     assert one_day.to_arrow().column("n").to_pylist() == [{"x": 2}] * 5
     assert peer.metadata.current_snapshot().summary["total-records"] == "20"  # type: ignore[union-attr, index]
+
+
+def test_files_of_one_table_are_described_as_each_alone(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())])), ("t", pa.timestamp("us"))])
+    metadata = table_for(schema).replace(**{"last-column-id": 50})
+    plain = pa.table({"id": [1, 2], "s": [{"a": 5}, None], "t": [1_000, None]}).cast(schema)
+    with_nanos = plain.cast(schema.set(2, pa.field("t", pa.timestamp("ns"))))
+    dropped = {"metadata": {"PARQUET:field_id": "40"}}
+    marked = plain.cast(with_ids(schema, metadata))
+    tables: list[tuple[pa.Table, dict[str, Any]]] = [
+        (plain, {}),
+        (plain.select(["t", "s", "id"]), {}),
+        (plain.rename_columns(["id", "z", "t"]), {}),
+        (marked, {}),
+        (plain.set_column(1, "s", pa.array([{"b": 5}, None])), {}),
+        (plain.set_column(0, "id", pa.array([1, 2], pa.int32())), {}),
+        # Equal for pyarrow, and not for Parquet; then equal for Parquet, and not for pyarrow.
+        (with_nanos, {"use_deprecated_int96_timestamps": True}),
+        (with_nanos, {}),
+        (marked.append_column(pa.field("x", pa.int64(), **dropped), pa.array([1, 2])), {}),
+        (marked.append_column(pa.field("x", pa.duration("s"), **dropped), pa.array([1, 2], pa.duration("s"))), {}),
+        (plain.slice(0, 1), {}),
+    ]
+    paths = [write(tmp_path / f"{at}.parquet", each, **options) for at, (each, options) in enumerate(tables)]
+
+    def outcome(path: str, table: TableOfFiles) -> Any:
+        try:
+            return describe(path, table, open_input)
+        except InvalidInput as error:
+            return str(error)
+
+    alone = [outcome(each, TableOfFiles(metadata)) for each in paths]
+    assert len({isinstance(each, str) for each in alone}) == 2
+    for order in (slice(None), slice(None, None, -1)):
+        together = TableOfFiles(metadata)
+        assert [outcome(each, together) for each in paths[order]] == alone[order]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, ResourceExhausted, StorageError
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED
@@ -44,7 +45,9 @@ def test_a_manifest_has_the_records_that_an_append_would_write(hive: HiveFolder,
     work = hive.work()
     found = only(hive.described(work))
     metadata = metadata_file.decode(work.metadata, "")
-    expected = [describe(each, metadata, lambda it: open_input(it.removeprefix("file:"))) for each in locations]
+    expected = [
+        describe(each, TableOfFiles(metadata), lambda it: open_input(it.removeprefix("file:"))) for each in locations
+    ]
     assert data_files(found.manifests) == [each.data_file for each in expected]
     assert [each.partition for each in data_files(found.manifests)] == [{"month": 1}, {"month": 2}]
     assert (found.files, found.records, found.problem_count, found.reused) == (2, 6, 0, False)

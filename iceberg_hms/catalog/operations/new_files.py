@@ -13,12 +13,12 @@ from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, Snaps
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_VERSION, RowLineage, states_lineage
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 
 #: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
@@ -119,11 +119,12 @@ class NewFileOperations(Submitter[Result]):
         return self._read([each.file_path for each in records if not states_lineage(each)], row_lineage)
 
     def _read(
-        self, locations: Sequence[str], read: Callable[[str, TableMetadata, Callable[[str], Any]], _Read]
+        self, locations: Sequence[str], read: Callable[[str, TableOfFiles, Callable[[str], Any]], _Read]
     ) -> dict[str, _Read]:
         """What is read of files' footers, by location."""
         open_input = self._access.services.open_input
-        reads = [partial(read, each, self.metadata, open_input) for each in locations]
+        table = TableOfFiles(self.metadata)
+        reads = [partial(read, each, table, open_input) for each in locations]
         return dict(zip(locations, self._gathered(reads), strict=True))
 
     def _verify(self, records: Sequence[DataFile]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -166,7 +167,7 @@ def test_appending_files_without_field_ids_sets_the_name_mapping(table, files):
 def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files, entries):
     for number in (1, 2):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
-    record = describe("file:/in/1.parquet", table.metadata, files.open).data_file
+    record = describe("file:/in/1.parquet", TableOfFiles(table.metadata), files.open).data_file
     table.append([record, "file:/in/2.parquet"])
     assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet", "file:/in/2.parquet"]
 
@@ -201,7 +202,7 @@ def test_a_duplicate_file_is_refused_as_path_and_as_record(table, files, spellin
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
     first = table.append(["file:/in/1.parquet"]).snapshot_ids[0]
     before = set(files.locations())
-    record = describe(spelling, table.metadata, files.open).data_file
+    record = describe(spelling, TableOfFiles(table.metadata), files.open).data_file
     for again in (spelling, record):
         with pytest.raises(RequirementFailed, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
             table.append(["file:/in/2.parquet", again])
@@ -351,7 +352,7 @@ def test_a_table_that_was_replaced_is_not_appended_to(table, files, catalog):
 
 def test_a_record_of_another_spec_is_refused(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    record = describe("file:/in/1.parquet", table.metadata, files.open).data_file
+    record = describe("file:/in/1.parquet", TableOfFiles(table.metadata), files.open).data_file
     with pytest.raises(InvalidInput, match="partition"):
         table.append([replace(record, spec_id=7)])
 
