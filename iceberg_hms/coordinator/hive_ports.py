@@ -122,11 +122,11 @@ class HiveTables(Protocol):
 
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
         """The partitions of a table, read in pages; none of a table without partition keys. One that comes or goes
-        meanwhile may be missing. Raises NoSuchTable; InvalidInput for more than `PARTITIONS_MAX`."""
+        meanwhile may be missing. Raises InvalidInput for more than `PARTITIONS_MAX`."""
         ...
 
     def partition_count(self, row: HiveRow) -> int:
-        """How many partitions the table has now. Raises NoSuchTable."""
+        """How many partitions the table has now. Raises as `partitions`."""
         ...
 
     def become_iceberg(

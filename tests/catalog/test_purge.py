@@ -5,7 +5,7 @@ import pytest
 
 from iceberg_hms.catalog import purge
 from iceberg_hms.catalog.purge import SEARCH_AGAIN_SECONDS, Purge
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import HIVE_TABLE, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, StorageError
 from iceberg_hms.format.metadata import table_properties
@@ -162,6 +162,16 @@ def test_a_purge_keeps_all_files_of_a_folder_that_another_table_has_too(files, c
 
     assert len(dropped(files, break_file=share)) == 9
     assert "the files of the dropped table db.t are kept: db.same has the folder" in caplog.text
+
+
+def test_a_purge_keeps_all_files_of_a_table_that_can_become_a_hive_table_again(files, caplog):
+    def migrated(table, catalog):
+        rows = catalog.services.ports.pointer.rows
+        row = rows[table.name]
+        rows[table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+
+    assert len(dropped(files, break_file=migrated)) == 9
+    assert "it can become a Hive table again, until `iceberg-hms migrate --keep`" in caplog.text
 
 
 @pytest.mark.parametrize("folder", ["file:/warehouse", "file:/warehouse/db.db"])

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator.ports import OWNED_FOLDER
+from iceberg_hms.coordinator.ports import HIVE_TABLE, OWNED_FOLDER
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
@@ -220,7 +220,7 @@ class HostileCaller:
     def _properties(self) -> dict[str, str]:
         choices: list[dict[str, str]] = [
             *({key: self._location()} for key in LOCATION_PROPERTIES),
-            {OWNED_FOLDER: self._victim()[0]},
+            {OWNED_FOLDER: self._victim()[0], HIVE_TABLE: self._file()},
             {"iceberg-hms.stage-proof": "0" * 64},
             {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"},
             {

@@ -75,8 +75,8 @@ class OwnFiles:
 
 
 def files_in_folder(ports: CommitPorts, row: Pointer) -> OwnFiles:
-    """What lies in the folder that a table's row names, whoever shares it; nothing if the table can become a Hive table
-    again."""
+    """What lies in the folder that a table's row names, if others share it or not; nothing if the table can become a
+    Hive table again."""
     reason = ""
     if row.hive_table is not None:
         reason = "it can become a Hive table again, until `iceberg-hms migrate --keep` gives that up"

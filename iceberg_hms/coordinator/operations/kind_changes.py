@@ -28,6 +28,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, publish_deleted
 from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER, PROGRESS_FOLDER, HiveRow, HiveTables
+from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations import saved_row
 from iceberg_hms.coordinator.operations.catalog_operations import published, report_of
@@ -113,7 +114,7 @@ class KindChanges:
         self, operation: Operation, row: HiveRow, change: Change, partition_count: int, wait_seconds: float
     ) -> CommitReport:
         ports, ids = self._ports, change.identity.snapshot_ids
-        manifests = ports.manifests()
+        manifests = manifests_for(ports, None)
         recorded = RecordedWrites(manifests)
         metadata, staged = stage_one(None, change, recorded, ports.runtime.now_ms)
         files = [*recorded.lists, *staged.files]

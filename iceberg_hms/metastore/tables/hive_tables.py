@@ -12,7 +12,7 @@ from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending,
 from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import ReadRow, fault_of
-from iceberg_hms.metastore.connection.faults import Fault, ServerFault
+from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables import kind_of_row
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
@@ -20,7 +20,7 @@ from iceberg_hms.metastore.tables.rows import HmsRows
 from iceberg_hms.metastore.tables.table_names import TableNames
 from iceberg_hms.metastore.tables.table_pointer import pointer_of
 
-_PARTITIONS_PER_CALL: Final = 500
+PARTITIONS_PER_CALL: Final = 500
 _VIEW: Final = "_VIEW"
 
 
@@ -48,10 +48,10 @@ class HmsHiveTables:
         deadline = self._clock.monotonic() + timeout_seconds
         arguments = {"db_name": table.name.namespace, "tbl_name": table.name.name}
         names = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
-        for start in range(0, len(names), _PARTITIONS_PER_CALL):
+        for start in range(0, len(names), PARTITIONS_PER_CALL):
             if self._clock.monotonic() > deadline:
                 raise MetastoreUnavailable(f"{table.name} has too many partitions to read them in time", next_step="")
-            some = names[start : start + _PARTITIONS_PER_CALL]
+            some = names[start : start + PARTITIONS_PER_CALL]
             for partition in self._pool.ask("get_partitions_by_names", **arguments, names=some):
                 if partition.sd is not None and partition.sd.location:
                     yield partition.sd.location
@@ -83,8 +83,8 @@ class HmsHiveTables:
 
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
         names = self._partition_names(row)
-        for start in range(0, len(names), _PARTITIONS_PER_CALL):
-            some = names[start : start + _PARTITIONS_PER_CALL]
+        for start in range(0, len(names), PARTITIONS_PER_CALL):
+            some = names[start : start + PARTITIONS_PER_CALL]
             arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name, "names": some}
             for partition in self._pool.ask("get_partitions_by_names", **arguments):
                 yield kind_of_row.hive_partition(row.name, partition)
@@ -120,14 +120,8 @@ class HmsHiveTables:
     def _partition_names(self, row: HiveRow) -> list[str]:
         if not row.partition_keys:
             return []
-        try:
-            names: list[str] = self._pool.ask(
-                "get_partition_names", db_name=row.name.namespace, tbl_name=row.name.name, max_parts=-1
-            )
-        except ServerFault as fault:
-            if fault.fault is Fault.NO_SUCH_OBJECT:
-                raise NoSuchTable(row.name) from None
-            raise
+        arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name}
+        names: list[str] = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
         if len(names) > PARTITIONS_MAX:
             raise InvalidInput(
                 f"{row.name} has more than {PARTITIONS_MAX} partitions",

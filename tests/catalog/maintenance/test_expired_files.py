@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from iceberg_hms.catalog.maintenance.expired_files import ExpiredFiles
 from iceberg_hms.catalog.maintenance.reports import FileKind
 from iceberg_hms.catalog.table import Table
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import HIVE_TABLE, TableName
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
@@ -204,6 +204,17 @@ def test_files_in_a_folder_that_another_table_has_too_are_kept(lab):
     report = lab.table.expire_snapshots(FUTURE)
     assert (len(report.snapshot_ids), report.files.deleted) == (1, [])
     assert report.files.kept
+    assert lab.present() == before
+
+
+def test_files_of_a_table_that_can_become_a_hive_table_again_are_kept(lab):
+    lab.append()
+    lab.append()
+    row = lab.pointer.rows[lab.table.name]
+    lab.pointer.rows[lab.table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+    before = lab.present()
+    report = lab.table.expire_snapshots(FUTURE)
+    assert (len(report.snapshot_ids), report.files.deleted) == (1, [])
     assert lab.present() == before
 
 

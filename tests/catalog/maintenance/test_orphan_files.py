@@ -13,7 +13,7 @@ import pytest
 from iceberg_hms.catalog.maintenance.orphan_files import OrphanFiles, Prefixes
 from iceberg_hms.catalog.maintenance.reachable_files import logged_earlier
 from iceberg_hms.catalog.maintenance.reports import FileKind
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import HIVE_TABLE, TableName
 from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, RequirementFailed, StorageError
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.views.apply import new_view_metadata
@@ -104,6 +104,15 @@ def test_statistics_version_hints_and_the_metadata_log_are_no_orphans(lab):
     before = lab.files.locations()
     assert found(lab) == []
     assert lab.files.locations() == before
+
+
+def test_no_file_of_a_table_that_can_become_a_hive_table_again_is_an_orphan(lab):
+    made = orphan(lab, "data/x.parquet")
+    row = lab.pointer.rows[lab.table.name]
+    lab.pointer.rows[lab.table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+    with pytest.raises(InvalidInput, match="migrate --keep"):
+        lab.table.remove_orphan_files()
+    assert made in lab.files.locations()
 
 
 def metadata_files(lab):

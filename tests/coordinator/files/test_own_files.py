@@ -16,7 +16,7 @@ from iceberg_hms.coordinator.files.own_files import (
     delete_own_files,
     find_own_files,
 )
-from iceberg_hms.coordinator.ports import OWNED_FOLDER, Pointer, TableName
+from iceberg_hms.coordinator.ports import HIVE_TABLE, OWNED_FOLDER, Pointer, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.errors import MetastoreUnavailable, StorageError
@@ -197,6 +197,18 @@ def test_a_table_without_a_folder_owns_nothing(harness: Harness) -> None:
     assert owner(harness, location="relative").reason == "the metastore names no folder for it"
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_table_that_can_become_a_hive_table_again_owns_nothing(harness: Harness, dropped: bool) -> None:
+    for record in ({}, recorded()["parameters"]):
+        row = replace(
+            harness.pointer.load(NAME), location=FOLDER, parameters={**record, HIVE_TABLE: f"{FOLDER}/_iceberg/x.json"}
+        )
+        own = find_own_files(harness.ports, row, dropped=dropped)
+        assert "`iceberg-hms migrate --keep`" in own.reason
+        assert f"{FOLDER}/data/x" not in own
+        assert f"{FOLDER}/data/x" in find_own_files(harness.ports, row.without_record(HIVE_TABLE))
+
+
 def test_a_store_that_gives_each_file_a_folder_of_its_own_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_files, "FOLDERS_MAX", 10)
     asked: list[str] = []
@@ -314,6 +326,21 @@ def test_a_namespace_in_a_recorded_folder_keeps_all_files(harness: Harness) -> N
     assert own.reason == f"the namespace other has the folder {FOLDER}/other.db"
     harness.pointer.folders["other"] = [f"{FOLDER}2"]
     assert not owner(harness, **recorded(FOLDER)).reason
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_table_that_can_become_a_hive_table_again_keeps_its_old_metadata(is_recorded: bool) -> None:
+    table = Recent()
+    table.commit(file("a"), file("b"))
+    assert file("a") not in table.harness.files.locations(), "what was found then is remembered"
+    record = {OWNED_FOLDER: str(table.row.location)} if is_recorded else {}
+    table.row = replace(table.row, parameters={**table.row.parameters, **record, HIVE_TABLE: file("x.json")})
+    table.commit(file("c"), file("d"))
+    assert file("c") in table.harness.files.locations()
+    assert file("list") not in table.recent.of(table.row)
+    table.row = table.row.without_record(HIVE_TABLE)
+    table.commit(file("c"), file("d"))
+    assert file("c") not in table.harness.files.locations()
 
 
 def test_a_file_that_the_table_names_again_stays() -> None:

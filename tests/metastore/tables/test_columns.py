@@ -95,6 +95,11 @@ def schema_of(*fields: tuple[str, str | None]) -> Schema:
     return Schema.parse({"type": "struct", "schema-id": 0, "fields": raw})
 
 
+def test_a_column_that_is_a_partition_key_of_the_row_is_left_out() -> None:
+    found = columns(schema_of(("a", None), ("P", None)), local_time_zones=False, keys={"p"})
+    assert [column.name for column in found] == ["a"]
+
+
 @pytest.mark.parametrize("odd", ["c" * 768, "nul\0", "A", "a "])
 def test_a_column_that_no_metastore_may_hold_is_left_out(odd: str) -> None:
     found = columns(schema_of(("a", None), (odd, None), ("b", None)), local_time_zones=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.ports import HIVE_TABLE
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.metastore.connection.storable import PARAMETERS_MAX
@@ -118,7 +119,9 @@ def test_gc_enabled_is_hives_purge_switch() -> None:
     assert "gc.enabled" not in written
 
 
-@pytest.mark.parametrize("key", ["EXTERNAL", "table_type", "metadata_location", "previous_metadata_location"])
+@pytest.mark.parametrize(
+    "key", ["EXTERNAL", "table_type", "metadata_location", "previous_metadata_location", HIVE_TABLE]
+)
 def test_a_property_cannot_take_the_place_of_the_pointer(key: str) -> None:
     current = {**write(metadata_with()), "previous_metadata_location": "file:/m0"}
     set_ = write(metadata_with({key: "mine"}), current=current, replaced=metadata_with())
@@ -296,3 +299,10 @@ def test_a_view_has_as_many() -> None:
     metadata = new_view_metadata("0" * 8, "file:/w/v", many(5_000), samples.schema(0), raw, now_ms=1_000)
     written = view_parameters_for({}, "file:/v1", metadata, replaced=None, max_size=32_672)
     assert [key for key in written if key.startswith("p0")] == sorted(many(PARAMETERS_MAX))
+
+
+def test_a_record_of_a_hive_table_stays_whatever_a_client_sets() -> None:
+    current = {**write(metadata_with()), HIVE_TABLE: "file:/saved"}
+    set_ = write(metadata_with({HIVE_TABLE: "mine"}), current=current, replaced=metadata_with())
+    removed = write(metadata_with(), current=current, replaced=metadata_with({HIVE_TABLE: "mine"}))
+    assert set_[HIVE_TABLE] == removed[HIVE_TABLE] == "file:/saved"

@@ -13,7 +13,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, Refused, Sending, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AccessDenied,
     InvalidInput,
@@ -179,6 +179,19 @@ def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: Hms
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
     assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER, Sending()) == Swapped()
     assert moves(hms) == 5
+
+
+def test_a_row_that_can_become_a_hive_table_again_keeps_its_columns(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.rows[NAME].parameters[HIVE_TABLE] = "file:/saved"
+    hms.rows[NAME].partitionKeys = [FieldSchema(name="b", type="bigint")]
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, Sending()) == Swapped()
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    base = pointer.load(NAME)
+    assert pointer.swap(base.without_record(HIVE_TABLE), "m2", BEFORE, AFTER, Sending()) == Swapped()
+    kept = pointer.load(NAME)
+    assert kept.hive_table is None
+    assert [column.name for column in kept.table.sd.cols] == ["a"], "b is a partition key"
 
 
 @pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
