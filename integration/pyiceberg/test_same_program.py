@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 import iceberg_hms
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.server import RestServer
+from integration.old_metastores import HMS_3_1_3, HMS_4_1_0, OldMetastore, Release
 from integration.pyiceberg.program import STEPS, Run, state
 from integration.rest_clients import TOKEN
 from integration.stores.minio import ObjectStore
@@ -30,6 +31,8 @@ EXPECTED = {
     "views": (True, "SELECT id FROM events", True, False),
     "purge": "what was the table's is gone",
 }
+#: Release -> who cannot do it there. Hive 4.1 has no `get_table_objects_by_name`, by which HiveCatalog lists tables.
+UNABLE = {HMS_4_1_0: ("hive",)}
 #: What PyIceberg's HiveCatalog does not write into a table that a transaction creates.
 CODEC = {"write.parquet.compression-codec": "zstd"}
 
@@ -48,8 +51,10 @@ def catalogs(stack: ExitStack, ours: Any, metastore: Any, stores: Mapping[str, s
     return made
 
 
-def check(metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str]) -> None:
-    """Run the program on all catalogs, a step at a time. settings: ours for the stores."""
+def check(
+    metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str], *, left_out: Collection[str] = ()
+) -> None:
+    """Run the program on all catalogs, a step at a time. settings: ours for the stores. left_out: catalogs."""
     with ExitStack() as stack:
         ours = stack.enter_context(
             iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **settings)
@@ -62,6 +67,7 @@ def check(metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str]
                 ours.services.ports.files,
             )
             for name, catalog in catalogs(stack, ours, metastore, stores).items()
+            if name not in left_out
         }
         for step in STEPS:
             said = {name: step(run) for name, run in runs.items()}
@@ -69,7 +75,7 @@ def check(metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str]
             differences = DIFFERENT.get(step.__name__, {})
             assert said["adapter"] == EXPECTED.get(step.__name__, said["adapter"])
             assert said == {name: differences.get(name, said["adapter"]) for name in runs}, step.__name__
-            for table in seen["hive"].values():
+            for table in seen.get("hive", {}).values():
                 table["properties"] = {**CODEC, **table["properties"]}
             for name in runs:
                 assert seen[name] == seen["adapter"], (step.__name__, name)
@@ -77,6 +83,14 @@ def check(metastore: Any, settings: Mapping[str, Any], stores: Mapping[str, str]
 
 def test_a_program_does_the_same_on_each_catalog(metastore: Any) -> None:
     check(metastore, {}, {})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # the first test of a release may wait for its download
+@pytest.mark.parametrize("release", [HMS_3_1_3, HMS_4_1_0], ids=lambda release: release.version)
+def test_it_does_so_on_other_releases(release: Release, tmp_path: Path) -> None:
+    with OldMetastore(tmp_path / "hms", release) as metastore:
+        check(metastore, {}, {}, left_out=UNABLE.get(release, ()))
 
 
 @pytest.mark.slow
