@@ -67,7 +67,7 @@ def _measure(metastore: LocalMetastore, folder: Path, arguments: argparse.Namesp
                 command = [sys.executable, "-m", "benchmarks", "filtered-change", json.dumps(job)]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE)  # noqa: S603 - this program itself
                 answer = json.loads(done.stdout.splitlines()[-1])
-                left = catalog.load_table(table).current_snapshot
+                left = catalog.load_table(table).current_snapshot()
                 files = "" if left is None else left.summary["total-data-files"]
                 yield {"engine": engine, "change": change, "round": round_, "files left": files, **answer}
                 for name in (table, f"{table}_warm"):
@@ -78,7 +78,7 @@ def _fill(catalog: Any, name: str, files: int) -> None:
     table = catalog.create_table(
         name, SCHEMA, partition_spec=["day"], properties={"commit.manifest.target-size-bytes": "131072"}
     )
-    table.append([_data_file(number, files) for number in range(files)], check_duplicates=False)
+    table.append([_data_file(number, files) for number in range(files)], check_duplicate_files=False)
 
 
 def _data_file(number: int, files: int) -> DataFile:
@@ -138,7 +138,7 @@ def _ours(job: dict[str, Any]) -> tuple[_Change, str]:
             case "delete by bounds":
                 table.delete(col("id") < _middle(job, files))
             case _:
-                table.overwrite([_data_file(DAYS * 50 + 1, DAYS * DAYS)], where=col("day") == 50)
+                table.overwrite([_data_file(DAYS * 50 + 1, DAYS * DAYS)], overwrite_filter=col("day") == 50)
 
     return change, "self"
 

@@ -316,7 +316,7 @@ def pair(checks: Any, does_not: Any) -> tuple[float, float]:
 def append(table: Any, *, check: bool) -> float:
     added = records(1)
     started = time.perf_counter()
-    table.append(added, check_duplicates=check)
+    table.append(added, check_duplicate_files=check)
     return time.perf_counter() - started
 
 

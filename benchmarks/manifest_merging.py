@@ -76,7 +76,7 @@ def _part(catalog: Catalog, name: str, commits: int, arguments: argparse.Namespa
         list(pool.map(write, shares))
     seconds = time.perf_counter() - started
     table = catalog.load_table(name)
-    head = table.current_snapshot
+    head = table.current_snapshot()
     manifests = 0 if head is None else len(catalog.manifests().list(head))
     return {
         "rate": sum(map(len, shares)) / seconds,

@@ -87,7 +87,7 @@ def _measure(
         for number in range(arguments.changed):
             name = names[number * len(names) // arguments.changed]
             catalog.load_table(name).append(
-                [DataFile(f"file:/nowhere/{number}.parquet", "PARQUET", 10, 1_000)], check_duplicates=False
+                [DataFile(f"file:/nowhere/{number}.parquet", "PARQUET", 10, 1_000)], check_duplicate_files=False
             )
         yield measured(f"{arguments.changed} changed", poll)
         yield measured("load of each table", load_each)

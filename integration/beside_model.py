@@ -53,7 +53,7 @@ class BesideModel:
     def write(self, rows: Sequence[Mapping[str, Any]], *, moved: bool = False) -> str:
         """Write a data file with the current columns, and field ids; the model does not have it yet. moved: whether the
         table has the rows already, so that the file carries their row ids if the table tracks rows."""
-        schema = self.table.schema
+        schema = self.table.schema()
         tracked = moved and self.table.metadata.format_version >= LINEAGE_VERSION
         fields = [
             pa.field(each.name, _ARROW[str(each.type)], metadata={"PARQUET:field_id": str(each.id)})
@@ -88,7 +88,7 @@ class BesideModel:
 
     def expected(self) -> list[dict[str, Any]]:
         """All live rows by the current columns, sorted by `id`."""
-        fields = self.table.schema.fields
+        fields = self.table.schema().fields
         rows = [{each.name: row.get(each.id) for each in fields} for rows in self.files.values() for row in rows]
         return interop.by_id(rows)
 
@@ -113,7 +113,7 @@ class BesideModel:
             for each in metadata.snapshots
         )
         ancestors = {each.snapshot_id for each in self.table.ancestors()} if metadata.current_snapshot else set()
-        log = [_frozen(each["snapshot-id"], each["snapshot-id"] in ancestors) for each in self.table.history()]
+        log = [_frozen(each.snapshot_id, each.snapshot_id in ancestors) for each in self.table.history()]
         assert self._of("history", "snapshot_id, is_current_ancestor") == Counter(log)
         refs = [
             _frozen(name, each.type.upper(), each.snapshot_id, each.max_ref_age_ms)
@@ -174,7 +174,7 @@ class BesideModel:
 
     def counts(self) -> dict[str, str]:
         """The operation of the current snapshot and what its summary counts."""
-        snapshot = self.table.current_snapshot
+        snapshot = self.table.current_snapshot()
         assert snapshot is not None
         kept = {key: value for key, value in snapshot.summary.items() if key.startswith(_COUNTS)}
         # Java leaves out what is zero, but for totals; sizes differ.

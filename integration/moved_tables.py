@@ -46,7 +46,7 @@ def check_filters(server: Any, namespace: str, folder: Path) -> None:
     try:
         with iceberg_hms.connect(server.uri, f"file:{folder}/warehouse") as catalog:
             tables = [catalog.create_table(f"{namespace}.t{each}", SCHEMA) for each in range(_TABLES)]
-            before = {each.name.name: each.metadata_location for each in tables}
+            before = {each.name().name: each.metadata_location for each in tables}
             locations = PointerLocations(TableNames(pool), _QuickFilters())
             assert locations.read(namespace, None, {}, 0) == before
             for turn in (1, 2, 3, 4):

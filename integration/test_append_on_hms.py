@@ -137,7 +137,7 @@ def test_a_dropped_columns_name_that_came_back_breaks_an_append_of_files_without
     spark.sql(f"ALTER TABLE {namespace}.t ADD COLUMN name int")
     with pytest.raises(RequirementFailed, match="name mapping changed since the files were matched by it: name"):
         planned.append([parquet(tmp_path, "2", pa.table({"id": [2], "name": ["b"]}))])
-    assert catalog.load_table(f"{namespace}.t").current_snapshot.summary["total-records"] == "1"
+    assert catalog.load_table(f"{namespace}.t").current_snapshot().summary["total-records"] == "1"
 
 
 NAMES = ["m²", "Ⅳ", "٣a", "größe", "\U0001d400", "a.b", "a{b}", "1"]

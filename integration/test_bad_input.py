@@ -110,12 +110,12 @@ def test_a_table_in_a_database_that_is_not_there(catalog: Any, metastore: Any) -
 
 
 def test_a_second_table_of_the_same_name_changes_nothing(catalog: Any, table: Any) -> None:
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     folder = local_path(table.metadata.location)
     files = files_below(folder)
     with pytest.raises(iceberg_hms.AlreadyExists):
-        catalog.create_table(table.name, SCHEMA)
-    assert catalog.pointer(table.name).parameters == before.parameters
+        catalog.create_table(table.name(), SCHEMA)
+    assert catalog.pointer(table.name()).parameters == before.parameters
     assert files_below(folder) == files
 
 
@@ -138,31 +138,31 @@ def test_a_second_table_of_the_same_name_changes_nothing(catalog: Any, table: An
 def test_the_error_names_the_malformed_metadata_file(
     catalog: Any, metastore: Any, table: Any, more: str, damage: bytes
 ) -> None:
-    location = catalog.pointer(table.name).metadata_location
+    location = catalog.pointer(table.name()).metadata_location
     path = local_path(location)
     path.write_bytes(damage)
     files = files_below(path.parent)
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
         with pytest.raises(iceberg_hms.IcebergHmsError) as raised:
-            fresh.load_table(table.name)
+            fresh.load_table(table.name())
         assert path.name in str(raised.value)
         assert not isinstance(raised.value, iceberg_hms.NotFound)
-    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
-    assert catalog.pointer(table.name).metadata_location == location
+    check_command_fails("inspect", str(table.name()), "--metastore-uri", metastore.uri, code=1, names=path.name)
+    assert catalog.pointer(table.name()).metadata_location == location
     assert files_below(path.parent) == files
 
 
 def test_a_missing_metadata_file_is_named_and_is_no_missing_table(catalog: Any, metastore: Any, table: Any) -> None:
-    path = local_path(catalog.pointer(table.name).metadata_location)
+    path = local_path(catalog.pointer(table.name()).metadata_location)
     path.unlink()
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
         with pytest.raises(iceberg_hms.MissingFile, match=re.escape(path.name)):
-            fresh.load_table(table.name)
+            fresh.load_table(table.name())
         with RestServer(fresh, host="127.0.0.1", port=0, token=TOKEN) as server:
-            answer = get(server, f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}")
+            answer = get(server, f"v1/namespaces/{table.name().namespace}/tables/{table.name().name}")
     # A client that hears NoSuchTable may create the table again over the data that is there.
     assert answer.json()["error"]["type"] != "NoSuchTableException"
-    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
+    check_command_fails("inspect", str(table.name()), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
@@ -171,14 +171,14 @@ def test_a_truncated_manifest_list_stops_an_append_and_changes_nothing(
 ) -> None:
     path = local_path(table.metadata.current_snapshot.manifest_list)
     path.write_bytes(path.read_bytes()[:keep])
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh,
         pytest.raises(iceberg_hms.CorruptFile, match=re.escape(path.name)),
     ):
-        fresh.load_table(table.name).append([more])
-    assert catalog.pointer(table.name).parameters == before.parameters
-    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
+        fresh.load_table(table.name()).append([more])
+    assert catalog.pointer(table.name()).parameters == before.parameters
+    check_command_fails("inspect", str(table.name()), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
@@ -187,7 +187,7 @@ def test_a_truncated_manifest_is_named_and_never_read_as_fewer_files(
 ) -> None:
     path = next(local_path(table.metadata.location).rglob("*-m*.avro"))
     path.write_bytes(path.read_bytes()[:keep])
-    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
+    check_command_fails("inspect", str(table.name()), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 and then nothing of Parquet", b"id,name\n1,a\n"])
@@ -196,17 +196,17 @@ def test_a_file_that_is_not_parquet_is_not_appended(
 ) -> None:
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(content)
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     with pytest.raises(iceberg_hms.IcebergHmsError, match=re.escape("bad.parquet")):
         table.append([more, f"file:{bad}"])
-    assert catalog.pointer(table.name).parameters == before.parameters
+    assert catalog.pointer(table.name()).parameters == before.parameters
 
 
 def test_a_missing_data_file_is_not_appended(catalog: Any, table: Any, more: str, tmp_path: Path) -> None:
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     with pytest.raises(iceberg_hms.MissingFile, match=re.escape("missing.parquet")):
         table.append([more, f"file:{tmp_path}/missing.parquet"])
-    assert catalog.pointer(table.name).parameters == before.parameters
+    assert catalog.pointer(table.name()).parameters == before.parameters
 
 
 # Operations
@@ -245,7 +245,7 @@ BAD_OPERATIONS: dict[str, tuple[Callable[[Any, str], object], str]] = {
         "a.parquet",
     ),
     "expire the current snapshot": (
-        lambda table, good: table.expire_snapshots(snapshot_ids=[table.current_snapshot.snapshot_id]),
+        lambda table, good: table.expire_snapshots(snapshot_ids=[table.current_snapshot().snapshot_id]),
         "main",
     ),
     "a branch at a snapshot that is not there": (lambda table, good: table.create_branch("b", 5), "5"),
@@ -263,7 +263,7 @@ NO_STEPS = {"expire the current snapshot"}
 def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
     catalog: Any, table: Any, tmp_path: Path, name: str, is_step: bool
 ) -> None:
-    before, folder = catalog.pointer(table.name), local_path(table.metadata.location)
+    before, folder = catalog.pointer(table.name()), local_path(table.metadata.location)
     files = files_below(folder)
     submit, names = BAD_OPERATIONS[name]
 
@@ -278,7 +278,7 @@ def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
 
     with pytest.raises((iceberg_hms.InvalidInput, iceberg_hms.RequirementFailed), match=re.escape(names)):
         run()
-    assert catalog.pointer(table.name).parameters == before.parameters
+    assert catalog.pointer(table.name()).parameters == before.parameters
     join_commits()
     assert files_below(folder) == files
 
@@ -304,25 +304,25 @@ def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
 def test_a_malformed_commit_is_refused_and_changes_nothing(
     catalog: Any, table: Any, requirements: list[Any], updates: list[Any]
 ) -> None:
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     folder = local_path(table.metadata.location)
     files = files_below(folder)
     with pytest.raises(iceberg_hms.InvalidInput):
-        catalog.commit(table.name, requirements=requirements, updates=updates)
-    assert catalog.pointer(table.name).parameters == before.parameters
+        catalog.commit(table.name(), requirements=requirements, updates=updates)
+    assert catalog.pointer(table.name()).parameters == before.parameters
     join_commits()
     assert files_below(folder) == files
 
 
 def test_a_broken_assumption_is_named_and_changes_nothing(catalog: Any, table: Any) -> None:
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     requirement = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}
     with pytest.raises(iceberg_hms.RequirementFailed) as raised:
         catalog.commit(
-            table.name, requirements=[requirement], updates=[{"action": "set-properties", "updates": {"a": "b"}}]
+            table.name(), requirements=[requirement], updates=[{"action": "set-properties", "updates": {"a": "b"}}]
         )
     assert raised.value.name == "assert-ref-snapshot-id"
-    assert catalog.pointer(table.name).parameters == before.parameters
+    assert catalog.pointer(table.name()).parameters == before.parameters
 
 
 # The REST protocol
@@ -341,7 +341,7 @@ def server(catalog: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("token", [None, "the-wrong-token", TOKEN + "x", TOKEN[:-1]])
 def test_a_wrong_token_is_refused_and_reveals_nothing(server: Any, table: Any, token: str | None) -> None:
-    path = f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}"
+    path = f"v1/namespaces/{table.name().namespace}/tables/{table.name().name}"
     answer = get(server, path, token)
     assert answer.status_code == 401
     assert answer.json()["error"]["type"] == "NotAuthorizedException"
@@ -355,9 +355,9 @@ def test_a_wrong_token_is_refused_and_reveals_nothing(server: Any, table: Any, t
     "body", [b"", b"{", b"[]", b'{"updates": 1}', b'{"requirements": [], "updates": [{"action": 1}]}']
 )
 def test_a_malformed_request_is_a_400_and_changes_nothing(catalog: Any, server: Any, table: Any, body: bytes) -> None:
-    before = catalog.pointer(table.name)
+    before = catalog.pointer(table.name())
     answer = httpx.post(
-        f"{server.uri}/v1/namespaces/{table.name.namespace}/tables/{table.name.name}",
+        f"{server.uri}/v1/namespaces/{table.name().namespace}/tables/{table.name().name}",
         content=body,
         headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
         timeout=30,
@@ -365,7 +365,7 @@ def test_a_malformed_request_is_a_400_and_changes_nothing(catalog: Any, server: 
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == 400
     assert "Traceback" not in answer.text
-    assert catalog.pointer(table.name).parameters == before.parameters
+    assert catalog.pointer(table.name()).parameters == before.parameters
 
 
 # A metastore that is not there

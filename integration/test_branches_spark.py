@@ -62,13 +62,16 @@ STEPS = [
         lambda table, _: table.set_branch_retention("audit", min_snapshots_to_keep=5),
         "ALTER TABLE {t} REPLACE BRANCH audit AS OF VERSION {2} WITH SNAPSHOT RETENTION 5 SNAPSHOTS",
     ),
-    Step(lambda table, ids: table.rollback_to(ids[0]), "CALL spark_catalog.system.rollback_to_snapshot('{t}', {0})"),
+    Step(
+        lambda table, ids: table.rollback_to_snapshot(ids[0]),
+        "CALL spark_catalog.system.rollback_to_snapshot('{t}', {0})",
+    ),
     Step(
         lambda table, ids: table.set_current_snapshot(ids[2]),
         "CALL spark_catalog.system.set_current_snapshot('{t}', {2})",
     ),
     Step(
-        lambda table, _: table.set_current_snapshot(ref="kept"),
+        lambda table, _: table.set_current_snapshot(ref_name="kept"),
         "CALL spark_catalog.system.set_current_snapshot(table => '{t}', ref => 'kept')",
     ),
     Step(
@@ -80,7 +83,10 @@ STEPS = [
         "CALL spark_catalog.system.rollback_to_timestamp('{t}', TIMESTAMP '{after_1}')",
     ),
     Step(lambda table, ids: table.cherry_pick(ids[2]), "CALL spark_catalog.system.cherrypick_snapshot('{t}', {2})"),
-    Step(lambda table, ids: table.rollback_to(ids[0]), "CALL spark_catalog.system.rollback_to_snapshot('{t}', {0})"),
+    Step(
+        lambda table, ids: table.rollback_to_snapshot(ids[0]),
+        "CALL spark_catalog.system.rollback_to_snapshot('{t}', {0})",
+    ),
     Step(lambda table, ids: table.cherry_pick(ids[2]), "CALL spark_catalog.system.cherrypick_snapshot('{t}', {2})"),
     Step(lambda table, _: table.remove_branch("kept"), "ALTER TABLE {t} DROP BRANCH kept"),
     Step(lambda table, _: table.remove_tag("now"), "ALTER TABLE {t} DROP TAG now"),
@@ -142,25 +148,25 @@ def utc(timestamp_ms: int) -> str:
 
 def check_seen_by_spark(spark: Any, table: Any) -> None:
     """Spark's metadata tables and time travel say what our table object says."""
-    name, metadata = str(table.name), table.metadata
+    name, metadata = str(table.name()), table.metadata
     assert rows(spark, f"SELECT name, type, snapshot_id FROM {name}.refs") == sorted(
-        str((ref_name, ref.type.upper(), ref.snapshot_id)) for ref_name, ref in table.refs.items()
+        str((ref_name, ref.type.upper(), ref.snapshot_id)) for ref_name, ref in table.refs().items()
     )
     assert rows(spark, f"SELECT snapshot_id, parent_id FROM {name}.snapshots") == sorted(
         str((each.snapshot_id, each.parent_id)) for each in table.snapshots()
     )
     current = {each.snapshot_id for each in table.ancestors()}
     assert rows(spark, f"SELECT snapshot_id, is_current_ancestor FROM {name}.history") == sorted(
-        str((entry["snapshot-id"], entry["snapshot-id"] in current)) for entry in table.history()
+        str((entry.snapshot_id, entry.snapshot_id in current)) for entry in table.history()
     )
-    for ref_name, ref in table.refs.items():
+    for ref_name, ref in table.refs().items():
         by_name = rows(spark, f"SELECT * FROM {name} VERSION AS OF '{ref_name}'")
         assert by_name == rows(spark, f"SELECT * FROM {name} VERSION AS OF {ref.snapshot_id}")
         if ref_name == "main":
             assert by_name == rows(spark, f"SELECT * FROM {name}")
     for entry in metadata.snapshot_log:
         at = entry["timestamp-ms"]
-        found = table.snapshot_as_of(at).snapshot_id
+        found = table.snapshot_as_of_timestamp(at).snapshot_id
         assert rows(spark, f"SELECT * FROM {name} TIMESTAMP AS OF '{utc(at)}'") == rows(
             spark, f"SELECT * FROM {name} VERSION AS OF {found}"
         )
@@ -192,14 +198,14 @@ def test_what_spark_refuses_we_refuse(spark: Any, catalog: Any, namespace: str) 
     filled(spark, name, 2)
     table = catalog.load_table(name)
     first, second, third = in_order(table.metadata)
-    table.rollback_to(first)
+    table.rollback_to_snapshot(first)
     spark.sql(f"INSERT INTO {name} VALUES (4)")
     table.refresh().create_tag("eod")
     before = table.metadata_location
     system = "CALL spark_catalog.system"
     refused: dict[str, Callable[[], object]] = {
-        f"{system}.rollback_to_snapshot('{name}', {third})": lambda: table.rollback_to(third),
-        f"{system}.rollback_to_snapshot('{name}', 7)": lambda: table.rollback_to(7),
+        f"{system}.rollback_to_snapshot('{name}', {third})": lambda: table.rollback_to_snapshot(third),
+        f"{system}.rollback_to_snapshot('{name}', 7)": lambda: table.rollback_to_snapshot(7),
         f"{system}.rollback_to_timestamp('{name}', TIMESTAMP '2001-01-01')": lambda: table.rollback_to_timestamp(1),
         f"{system}.cherrypick_snapshot('{name}', {first})": lambda: table.cherry_pick(first),
         f"{system}.cherrypick_snapshot('{name}', 7)": lambda: table.cherry_pick(7),

@@ -26,7 +26,7 @@ def test_appends_of_pyiceberg_leave_few_manifests_and_lose_no_row(
     catalog.create_table(name, SCHEMA, properties={**ALL, "commit.manifest.min-count-to-merge": str(LEAST)})
 
     def manifests() -> int:
-        return len(catalog.manifests().list(catalog.load_table(name).current_snapshot))
+        return len(catalog.manifests().list(catalog.load_table(name).current_snapshot()))
 
     def writer(number: int) -> Any:
         def write() -> None:
@@ -47,4 +47,4 @@ def test_appends_of_pyiceberg_leave_few_manifests_and_lose_no_row(
     operations = [snapshot.operation for snapshot in table.snapshots()]
     assert operations.count("append") == WRITERS * APPENDS
     assert operations.count("replace") >= 3
-    assert table.current_snapshot.summary["total-data-files"] == str(WRITERS * APPENDS)
+    assert table.current_snapshot().summary["total-data-files"] == str(WRITERS * APPENDS)

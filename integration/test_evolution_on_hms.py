@@ -70,7 +70,7 @@ def readers(
             uri=server_metastore.uri,
             warehouse=server_metastore.warehouse,
         )
-        made = Readers(spark, server_metastore, table, (f"{ours}.{table.name}", f"{java}.{table.name}"), tmp_path)
+        made = Readers(spark, server_metastore, table, (f"{ours}.{table.name()}", f"{java}.{table.name()}"), tmp_path)
         made.is_stock = "stock_metastore" in request.node.name
         yield made
     catalog.drop_table(f"{namespace}.t")
@@ -106,11 +106,11 @@ class Readers:
             read = interop.spark_rows(self._spark, f"SELECT * FROM {name}")
             assert read == expected
             assert [list(row) for row in read] == [list(row) for row in expected]
-        assert interop.pyiceberg_rows(self._metastore, str(self.table.name)) == expected
+        assert interop.pyiceberg_rows(self._metastore, str(self.table.name())) == expected
 
     def check_hive_columns(self, *columns: str) -> None:
         """The metastore's row has these columns; on a stock one, those from before the first incompatible change."""
-        row = interop.metastore_row(self._metastore, str(self.table.name))
+        row = interop.metastore_row(self._metastore, str(self.table.name()))
         found = [f"{column.name} {column.type}" for column in row.sd.cols]
         old = ["id int", "name string", "at timestamp", "place struct<city:string,zip:int>"]
         assert found == (old if self.is_stock else list(columns))
@@ -177,7 +177,7 @@ def test_partitions_and_order_evolve_with_the_columns(readers: Readers) -> None:
     table = readers.table
     readers.append([FIRST], SCHEMA)
     table.update_spec().add_field("at", "day").add_field("id", "bucket[4]").commit()
-    table.replace_sort_order().asc("name").desc("id").commit()
+    table.update_sort_order().asc("name").desc("id").commit()
     readers.spark_insert("(2, 'b', timestamp '2021-04-02 10:00:00', null)")
     second = {
         "id": 2,
@@ -193,12 +193,12 @@ def test_partitions_and_order_evolve_with_the_columns(readers: Readers) -> None:
     readers.spark_insert("(3, 'c', null)")
     rows = [{key: row[key] for key in ("id", "name", "place")} for row in (FIRST, second)]
     readers.check(*rows, {"id": 3, "name": "c", "place": None})
-    assert [str(field) for field in table.spec.fields] == ["1001: shard: bucket[4](1)", "1002: name: identity(2)"]
+    assert [str(field) for field in table.spec().fields] == ["1001: shard: bucket[4](1)", "1002: name: identity(2)"]
 
 
 @pytest.mark.slow
 def test_a_table_of_version_one_is_upgraded_twice(readers: Readers, catalog: Catalog) -> None:
-    name = str(readers.table.name)
+    name = str(readers.table.name())
     catalog.drop_table(name)
     table = catalog.create_table(name, SCHEMA, partition_spec=["name"], properties={"format-version": "1"})
     readers.table = table
@@ -206,12 +206,12 @@ def test_a_table_of_version_one_is_upgraded_twice(readers: Readers, catalog: Cat
     with table.transaction() as tx:
         tx.update_spec().remove_field("name").add_field("id", "bucket[4]").commit()
         tx.update_schema().delete_column("at").delete_column("place").commit()
-    assert [str(field) for field in table.spec.fields] == ["1000: name: void(2)", "1001: id_bucket_4: bucket[4](1)"]
+    assert [str(field) for field in table.spec().fields] == ["1000: name: void(2)", "1001: id_bucket_4: bucket[4](1)"]
     readers.spark_insert("(2, 'b')")
     rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     readers.check(*rows)
     for version in (2, 3):
-        table.upgrade_format_version(version)
+        table.upgrade_table_version(version)
         readers.check(*rows)
         readers.spark_insert(f"({version + 1}, 'c')")
         rows.append({"id": version + 1, "name": "c"})
@@ -224,16 +224,16 @@ def test_a_table_of_version_one_is_upgraded_twice(readers: Readers, catalog: Cat
 def test_version_three_has_defaults_for_old_rows_and_ids_for_new_ones(readers: Readers) -> None:
     table = readers.table
     readers.append([FIRST], SCHEMA)
-    table.upgrade_format_version(3)
+    table.upgrade_table_version(3)
     table.set_properties({"owner-team": "logs"})
     with table.update_schema() as schema:
         schema.delete_column("at").delete_column("place")
-        schema.add_column("level", "string", default="INFO", required=True).add_column(
-            "on", "date", default="2021-04-01"
+        schema.add_column("level", "string", default_value="INFO", required=True).add_column(
+            "on", "date", default_value="2021-04-01"
         )
     first = {"id": 1, "name": "a", "level": "INFO", "on": datetime.date(2021, 4, 1)}
     readers.check(first)
-    table.update_schema().update_column("level", default="WARN").commit()
+    table.update_schema().set_default_value("level", "WARN").commit()
     readers.spark_insert("(2, 'b', 'ERROR', null)")
     readers.check(first, {"id": 2, "name": "b", "level": "ERROR", "on": None})
     assert table.metadata.next_row_id == 2

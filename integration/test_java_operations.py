@@ -51,7 +51,7 @@ def differences(cell: Cell, tables: StageTables, folder: Path) -> list[str]:
     others = []
     with by_us(cell) as (catalog, table):
         for branch in ("main", "audit"):
-            snapshot = table.metadata.snapshot_by_id(table.refs[branch].snapshot_id)
+            snapshot = table.metadata.snapshot_by_id(table.refs()[branch].snapshot_id)
             assert snapshot is not None
             files = {
                 name_of(data): tuple(sorted(map(name_of, deletes))) for data, deletes in planned(catalog, snapshot)
@@ -113,8 +113,8 @@ def test_java_does_the_same_alone_or_what_the_table_says(spark: Any, tmp_path: P
         with alone.made(case) as (catalog, table):
             alone.submit_step(case.steps[-1], table)
             assert alone.plan(catalog, table) == plan(by_java)
-            assert table.current_snapshot is not None
-            assert otherwise("main", table.current_snapshot.summary, by_java.summary("main")) == []
+            assert table.current_snapshot() is not None
+            assert otherwise("main", table.current_snapshot().summary, by_java.summary("main")) == []
         return
     assert refused is None
     if not case.by_java:

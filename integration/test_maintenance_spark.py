@@ -123,13 +123,13 @@ def test_the_same_snapshots_and_files_expire_as_with_spark(
     assert report.snapshot_ids
     left = [made.index(id_) for id_ in in_order(table)]
     assert left == [twins.index(id_) for id_ in in_order(twin)]
-    assert set(table.refs) == set(twin.refs)
+    assert set(table.refs()) == set(twin.refs())
     assert dict(report.files.counts) == {COUNTED[key]: n for key, n in answer.asDict().items() if n}
     assert kinds(files_below(table)) == kinds(files_below(twin))
     folder = file_key(table.metadata.location)
     deleted = {file_key(each).removeprefix(f"{folder}/") for each in report.files.locations}
     assert deleted == before - files_below(table)
-    for name in ("main", *(each for each in table.refs if each != "main")):
+    for name in ("main", *(each for each in table.refs() if each != "main")):
         one, other = (sorted(spark.sql(f"SELECT * FROM {t} VERSION AS OF '{name}'").collect()) for t in (ours, theirs))
         assert one == other
 

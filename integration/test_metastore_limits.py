@@ -96,22 +96,22 @@ def test_properties_that_the_metastore_cannot_hold_stay_in_the_metadata(
     }
     table = catalog.create_table(f"{namespace}.odd", schema(ID), properties=odd | {"plain": EMOJI})
     assert odd.items() <= table.metadata.properties.items()
-    shown = row_of(pool, table.name).parameters
+    shown = row_of(pool, table.name()).parameters
     assert shown.keys() & odd.keys() == {"key"}
     assert shown["plain"] == EMOJI
     more = {f"{key}2": value for key, value in odd.items() if key}
-    report = catalog.commit(table.name, [], [{"action": "set-properties", "updates": more | {"plain": "a\0b"}}])
+    report = catalog.commit(table.name(), [], [{"action": "set-properties", "updates": more | {"plain": "a\0b"}}])
     assert (odd | more).items() <= report.metadata.properties.items()
-    assert "plain" not in row_of(pool, table.name).parameters
+    assert "plain" not in row_of(pool, table.name()).parameters
 
 
 def test_properties_beyond_the_bound_stay_in_the_metadata(catalog: Any, namespace: str, pool: ClientPool) -> None:
     """As parameters, many properties would keep the metastore's database busy, for commits to other tables too."""
     many = {f"p{number:06}": "v" for number in range(20_000)}
     table = catalog.create_table(f"{namespace}.many", schema(ID))
-    report = catalog.commit(table.name, [], [{"action": "set-properties", "updates": {**many, "comment": "c"}}])
+    report = catalog.commit(table.name(), [], [{"action": "set-properties", "updates": {**many, "comment": "c"}}])
     assert many.items() <= report.metadata.properties.items()
-    shown = row_of(pool, table.name).parameters
+    shown = row_of(pool, table.name()).parameters
     assert shown["comment"] == "c"
     assert len(shown.keys() & report.metadata.properties.keys()) == PARAMETERS_MAX
 
@@ -131,7 +131,7 @@ def test_columns_that_the_metastore_cannot_hold_are_left_out_of_the_row(
         {"name": "zero", "doc": "a\0b"},
     ]
     table = catalog.create_table(f"{namespace}.odd", schema(*fields))
-    held = {column.name: column.comment for column in row_of(pool, table.name).sd.cols}
+    held = {column.name: column.comment for column in row_of(pool, table.name()).sd.cols}
     assert list(held) == ["id", "told", "emoji", "zero"]
     wide = "hive_4" in request.node.callspec.id
     assert held["told"] == "d" * (3_997 if wide else 253) + "..."
@@ -139,18 +139,18 @@ def test_columns_that_the_metastore_cannot_hold_are_left_out_of_the_row(
     assert held["zero"] == "ab"
     assert table.metadata.schema.fields[5].doc == "d" * 5_000
     updates = [{"action": "set-properties", "updates": {"next": "1"}}]
-    assert catalog.commit(table.name, [], updates).metadata.properties["next"] == "1"
+    assert catalog.commit(table.name(), [], updates).metadata.properties["next"] == "1"
 
 
 def test_a_table_without_a_column_that_the_metastore_can_hold_works(catalog: Any, namespace: str) -> None:
     table = catalog.create_table(f"{namespace}.odd", schema({"name": "c" * 800}))
-    catalog.commit(table.name, [], [{"action": "set-properties", "updates": {"next": "1"}}])
+    catalog.commit(table.name(), [], [{"action": "set-properties", "updates": {"next": "1"}}])
 
 
 REFUSED: dict[str, Callable[[Any, str], object]] = {
     "table name": lambda catalog, db: catalog.create_table(f"{db}.{'t' * 257}", schema(ID)),
     "new table name": lambda catalog, db: catalog.rename_table(
-        catalog.create_table(f"{db}.t", schema(ID)).name, f"{db}.{'t' * 300}"
+        catalog.create_table(f"{db}.t", schema(ID)).name(), f"{db}.{'t' * 300}"
     ),
     "owner": lambda catalog, db: catalog.create_table(
         f"{db}.t", schema(ID), properties={"hive.metastore.table.owner": "o" * 768}
@@ -160,7 +160,7 @@ REFUSED: dict[str, Callable[[Any, str], object]] = {
     ),
     "location": lambda catalog, db: catalog.create_table(f"{db}.t", schema(ID), location="file:/" + "d/" * 2_500),
     "new location": lambda catalog, db: catalog.commit(
-        catalog.create_table(f"{db}.t", schema(ID)).name,
+        catalog.create_table(f"{db}.t", schema(ID)).name(),
         [],
         [{"action": "set-location", "location": "file:/" + "d/" * 2_500}],
     ),

@@ -151,7 +151,7 @@ def position_deletes(t: BesideModel, at: dict[str, list[int]], partition: dict[s
         file_size_in_bytes=path.stat().st_size,
         partition=partition,
         content=FileContent.POSITION_DELETES,
-        spec_id=t.table.spec.spec_id,
+        spec_id=t.table.spec().spec_id,
     )
 
 
@@ -171,7 +171,7 @@ def equality_deletes(t: BesideModel, ids: list[int], partition: dict[str, Any]) 
         partition=partition,
         content=FileContent.EQUALITY_DELETES,
         equality_ids=[1],
-        spec_id=t.table.spec.spec_id,
+        spec_id=t.table.spec().spec_id,
     )
 
 

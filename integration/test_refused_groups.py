@@ -54,17 +54,17 @@ def status_of(commit: PendingCommit) -> int:
 def test_only_the_change_that_the_metastore_refuses_fails(catalog: Any, namespace: str, pool: ClientPool) -> None:
     table = catalog.create_table(f"{namespace}.t", SCHEMA)
     catalog.commit(
-        table.name, [], [{"action": "set-properties", "updates": {"write.metadata.path": table.metadata.location}}]
+        table.name(), [], [{"action": "set-properties", "updates": {"write.metadata.path": table.metadata.location}}]
     )
     # No metastore has a file system for it, and it says so at once.
     guilty = [{"action": "set-location", "location": "nope://nowhere/t"}]
     updates = [[{"action": "set-properties", "updates": {f"key-{number}": "v"}}] for number in range(8)]
     updates[3] = guilty
     started = SYSTEM_CLOCK.monotonic()
-    statuses = [status_of(commit) for commit in as_one_group(catalog, pool, table.name, updates)]
+    statuses = [status_of(commit) for commit in as_one_group(catalog, pool, table.name(), updates)]
     assert statuses == [200] * 3 + [400] + [200] * 4
     assert SYSTEM_CLOCK.monotonic() - started < WAIT_SECONDS
-    properties = catalog.load_table(table.name).metadata.properties
+    properties = catalog.load_table(table.name()).metadata.properties
     assert [key for key in properties if key.startswith("key-")] == [
         f"key-{number}" for number in range(8) if number != 3
     ]

@@ -63,7 +63,7 @@ class Tracked:
 
     def files(self) -> list[str]:
         """The live data files."""
-        snapshot = self.table.current_snapshot
+        snapshot = self.table.current_snapshot()
         assert snapshot is not None
         store = ManifestStore(RoutedFiles(fsync=False), Settings.load({}, environ={}), ThreadRuntime()).open()
         files = [each.data_file for each in store.entries(store.list(snapshot)) if each.is_live]
@@ -198,7 +198,7 @@ def test_rows_from_before_an_upgrade_get_their_ids_by_a_compaction_and_keep_them
     t = make(2)
     t.insert(0, 1)
     t.insert(2, 3)
-    t.table.upgrade_format_version(3)
+    t.table.upgrade_table_version(3)
     assert {row[1:] for row in t.rows().values()} == {(None, None)}
     bare = (ROW_ID.name, LAST_UPDATED.name)
     t.table.rewrite(t.files(), [t.write("parquet", without=bare)[0]])

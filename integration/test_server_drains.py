@@ -112,7 +112,7 @@ def test_commits_that_wait_for_a_lock_when_it_stops_have_their_answers(
         table = catalog.create_table(name, SCHEMA, properties=ALL)
         commit = {"updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
         with running("serve", *options(metastore, 60_000)) as (process, event), ThreadPoolExecutor(CLIENTS) as pool:
-            held = catalog.services.ports.lock.acquire(table.name, wait_seconds=LIMIT, request="another-writer")
+            held = catalog.services.ports.lock.acquire(table.name(), wait_seconds=LIMIT, request="another-writer")
             answers = [pool.submit(httpx.post, event["uri"] + path, json=commit, timeout=START) for _ in range(CLIENTS)]
             until(lambda: in_flight(event["uri"]) == CLIENTS + 1, "the server has all commits")
             until(lambda: len(catalog.locks.list(name).locks) == 2, "the server waits for the lock")

@@ -94,7 +94,7 @@ def planned(spark: Any, table: Table, key: UUID) -> list[str]:
 
 
 def live(catalog: Catalog, table: Table) -> set[str]:
-    snapshot = table.refresh().current_snapshot
+    snapshot = table.refresh().current_snapshot()
     assert snapshot is not None
     manifests = catalog.manifests()
     return {

@@ -69,6 +69,8 @@ FOR_USERS = (
 #: Names without a caller in the package, and who has one.
 CALLED_ELSEWHERE = {
     "refresh": "users of the Python API",
+    "snapshot_by_name": "the same",
+    "snapshot_as_of_timestamp": "the same",
     "AGENT_INFO_MAX": "tests: the metastore's column has that many characters",
     "prepare": "logging's QueueHandler",
     "_create_staged_table": "PyIceberg's create_table_transaction",

@@ -472,10 +472,12 @@ class Catalog(NamespaceOperations):
         drops.drop(table, wait_seconds=self._access.wait_seconds(wait_seconds))
         return reader
 
-    def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
+    def rename_table(
+        self, from_identifier: Identifier, to_identifier: Identifier, *, wait_seconds: float | None = None
+    ) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.
         Raises NoSuchTable, NoSuchNamespace, AlreadyExists."""
-        name, to = table_name(old), new_table_name(new)
+        name, to = table_name(from_identifier), new_table_name(to_identifier)
         if not self.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
         self.services.coordinator.operations.rename(name, to, wait_seconds=self._access.wait_seconds(wait_seconds))
@@ -484,8 +486,8 @@ class Catalog(NamespaceOperations):
         self,
         identifier: Identifier,
         metadata_location: str,
-        *,
         overwrite: bool = False,
+        *,
         wait_seconds: float | None = None,
         check: Callable[[TableMetadata, TableMetadata | None], None] | None = None,
         owner: str = "",

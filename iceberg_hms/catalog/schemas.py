@@ -54,7 +54,7 @@ _TIME_TRANSFORMS = ("year", "month", "day", "hour")
 
 
 class SpecModel(Protocol):
-    """A class of PyIceberg's (Schema, PartitionSpec, SortOrder, types): it writes the spec's JSON."""
+    """A class of PyIceberg's (Schema, PartitionSpec, SortOrder, types, transforms): it writes the spec's JSON."""
 
     def model_dump_json(self) -> str: ...
 
@@ -97,6 +97,11 @@ def to_type(source: Type | pa.DataType | SpecModel | Mapping[str, Any] | str, pa
         return parse_type(source)
     except InvalidInput as error:
         raise InvalidInput(f"Column {path}: {error.message}") from error
+
+
+def any_transform(source: Transform | SpecModel | str) -> Transform:
+    """As `to_transform`, of PyIceberg's too. Raises InvalidInput."""
+    return to_transform(_json(source))
 
 
 def to_spec(

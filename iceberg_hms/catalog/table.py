@@ -16,10 +16,11 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
-from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, SnapshotLogEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import SortOrder
 
 
 class Table(
@@ -29,7 +30,7 @@ class Table(
     ManifestOperations[CommitReport],
     RefOperations[CommitReport],
 ):
-    """A table's state when this object loaded, refreshed or last committed to it.
+    """A table's state when this object loaded, refreshed or last committed to it. What it tells has PyIceberg's names.
 
     A commit does not depend on how old this state is: it applies to the current table, or raises the requirement that
     failed.
@@ -37,67 +38,102 @@ class Table(
 
     def __init__(self, access: TableAccess, name: TableName, metadata: TableMetadata, metadata_location: str) -> None:
         self._access = access
-        self.name = name
+        self._name = name
         self.metadata = metadata
         self.metadata_location = metadata_location
 
     def __repr__(self) -> str:
-        return f"Table({self.name}, {self.metadata_location})"
+        return f"Table({self._name}, {self.metadata_location})"
+
+    def name(self) -> TableName:
+        """The namespace and the name; as text "namespace.name"."""
+        return self._name
+
+    def location(self) -> str:
+        """The folder below which new files are written."""
+        return self.metadata.location
 
     @property
-    def schema(self) -> Schema:
-        """The current schema."""
-        return self.metadata.schema
+    def format_version(self) -> int:
+        """1, 2 or 3."""
+        return self.metadata.format_version
 
     @property
-    def spec(self) -> PartitionSpec:
-        """The default partition spec, for new files."""
-        return self.metadata.spec
+    def last_sequence_number(self) -> int:
+        """Of the newest commit that added a snapshot; 0 in format version 1."""
+        return self.metadata.last_sequence_number
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The table properties."""
         return self.metadata.properties
 
-    @property
-    def current_snapshot(self) -> Snapshot | None:
-        """The head of main; None for a table without snapshots."""
-        return self.metadata.current_snapshot
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.metadata.schema
+
+    def schemas(self) -> Mapping[int, Schema]:
+        """All schemas by id."""
+        return self.metadata.schemas_by_id
+
+    def spec(self) -> PartitionSpec:
+        """The default partition spec, for new files."""
+        return self.metadata.spec
+
+    def specs(self) -> Mapping[int, PartitionSpec]:
+        """All partition specs by id."""
+        return self.metadata.specs_by_id
+
+    def sort_order(self) -> SortOrder:
+        """The default sort order, for new files."""
+        return self.metadata.sort_order
+
+    def sort_orders(self) -> Mapping[int, SortOrder]:
+        """All sort orders by id."""
+        return self.metadata.sort_orders_by_id
 
     def refresh(self) -> Table:
         """Load the current state; returns itself. Raises NoSuchTable."""
-        self._take_over(self._access.load(self.name))
+        self._take_over(self._access.load(self._name))
         return self
 
     def transaction(self, *, wait_seconds: float | None = None) -> Transaction:
         """Several operations in one swap: `with table.transaction() as tx: tx.append([...])`. All of them are made, or
         none is. See `Transaction`."""
-        return Transaction(self._access, self.name, self.metadata, self._take_over, wait_seconds)
+        return Transaction(self._access, self._name, self.metadata, self._take_over, wait_seconds)
 
-    def history(self) -> list[Mapping[str, int]]:
-        """The snapshot log, oldest first: `snapshot-id` became the current snapshot at `timestamp-ms`."""
-        return list(self.metadata.snapshot_log)
+    def history(self) -> list[SnapshotLogEntry]:
+        """The snapshot log, oldest first: which snapshot became the current one, and when."""
+        return [SnapshotLogEntry(each["snapshot-id"], each["timestamp-ms"]) for each in self.metadata.snapshot_log]
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that the metadata holds, in its order."""
         return list(self.metadata.snapshots)
 
-    @property
     def refs(self) -> Mapping[str, Ref]:
         """The branches and tags by name, with main if the table has a current snapshot."""
         return self.metadata.refs
+
+    def current_snapshot(self) -> Snapshot | None:
+        """The head of main; None for a table without snapshots."""
+        return self.metadata.current_snapshot
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
         """A snapshot; None if the table has none of this id (any more)."""
         return self.metadata.snapshot_by_id(snapshot_id)
 
-    def snapshot_as_of(self, timestamp: Timestamp) -> Snapshot:
-        """The snapshot that was current at a time, as `TIMESTAMP AS OF` reads it: by the snapshot log, so that a time
-        between a rollback and what it undid finds what was current then.
+    def snapshot_by_name(self, name: str) -> Snapshot | None:
+        """The head of a branch, or a tag's snapshot; None if the table has no such ref."""
+        ref = self.metadata.ref(name)
+        return None if ref is None else self.metadata.snapshot_by_id(ref.snapshot_id)
 
-        timestamp: milliseconds since 1970 UTC, or a datetime with a time zone. Raises InvalidInput for a datetime
-        without one, and if the log does not go back so far."""
-        return snapshot_as_of(self.metadata, as_millis(timestamp))
+    def snapshot_as_of_timestamp(self, timestamp_ms: Timestamp, inclusive: bool = True) -> Snapshot | None:
+        """The snapshot that was current at a time, as `TIMESTAMP AS OF` reads it: by the snapshot log, so that a time
+        between a rollback and what it undid finds what was current then. None if the log does not go back so far.
+
+        timestamp_ms: milliseconds since 1970 UTC, or a datetime with a time zone. inclusive: whether what became
+        current at that very time counts. Raises InvalidInput for a datetime without a time zone."""
+        return snapshot_as_of(self.metadata, as_millis(timestamp_ms, round_up=not inclusive), inclusive=inclusive)
 
     def ancestors(self, of: int | str = MAIN_BRANCH) -> list[Snapshot]:
         """A snapshot and its ancestors, newest first, as far as the table still has them; empty if it has no such
@@ -121,7 +157,7 @@ class Table(
         size: int = 0,
         prepared: Sequence[str] = (),
     ) -> CommitReport:
-        report = self._access.commit(self.name, change, wait_seconds, size=size, prepared=prepared)
+        report = self._access.commit(self._name, change, wait_seconds, size=size, prepared=prepared)
         self._take_over(report)
         return report
 
@@ -129,7 +165,7 @@ class Table(
         return RecordedWrites(self._access.services.ports.manifests())
 
     def _nothing_to_do(self) -> CommitReport:
-        return CommitReport(self.name, self.metadata_location, self.metadata)
+        return CommitReport(self._name, self.metadata_location, self.metadata)
 
     def _take_over(self, state: LoadedTable | CommitReport) -> None:
         self.metadata = state.metadata

@@ -32,18 +32,14 @@ def as_millis(timestamp: Timestamp, *, round_up: bool = False) -> int:
     raise InvalidInput(f"a time is whole milliseconds since 1970 or a datetime, but is {timestamp!r}")
 
 
-def snapshot_as_of(metadata: TableMetadata, timestamp_ms: int) -> Snapshot:
+def snapshot_as_of(metadata: TableMetadata, timestamp_ms: int, *, inclusive: bool = True) -> Snapshot | None:
     """The snapshot that was current at a time, by the snapshot log (spec: Point in Time Reads; Java:
-    SnapshotUtil.snapshotIdAsOfTime). Raises InvalidInput if the log does not go back so far."""
+    SnapshotUtil.snapshotIdAsOfTime); None if the log does not go back so far. inclusive: whether what became current at
+    the time itself counts."""
     found, at = None, None
     for entry in metadata.snapshot_log:
-        if entry["timestamp-ms"] <= timestamp_ms and (at is None or entry["timestamp-ms"] > at):
-            found, at = entry["snapshot-id"], entry["timestamp-ms"]
-    snapshot = None if found is None else metadata.snapshot_by_id(found)
-    if snapshot is None:
-        first = metadata.snapshot_log[0]["timestamp-ms"] if metadata.snapshot_log else None
-        raise InvalidInput(
-            f"nobody knows what was current at {timestamp_ms}",
-            next_step="the table has no snapshot log" if first is None else f"its snapshot log begins at {first}",
-        )
-    return snapshot
+        became_at = entry["timestamp-ms"]
+        is_early = became_at <= timestamp_ms if inclusive else became_at < timestamp_ms
+        if is_early and (at is None or became_at > at):
+            found, at = entry["snapshot-id"], became_at
+    return None if found is None else metadata.snapshot_by_id(found)

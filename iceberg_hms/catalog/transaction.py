@@ -93,7 +93,7 @@ class Transaction(
         wait_seconds: float | None,
     ) -> None:
         self._access = access
-        self.name = name
+        self._name = name
         self.metadata = metadata
         self.report: CommitReport | None = None
         self._start = metadata
@@ -123,7 +123,7 @@ class Transaction(
             return None
         change = TransactionChange(self._steps, self._access.services.ports.runtime.now_ms)
         prepared = tuple(self._manifests.written)
-        self.report = self._access.commit(self.name, change, self._wait_seconds, size=self._size, prepared=prepared)
+        self.report = self._access.commit(self._name, change, self._wait_seconds, size=self._size, prepared=prepared)
         self._committed(self.report)
         return self.report
 

@@ -121,11 +121,13 @@ class Views:
         """Remove a view from the metastore; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
         self._operations.drop(view_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds))
 
-    def rename(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
+    def rename(
+        self, from_identifier: Identifier, to_identifier: Identifier, *, wait_seconds: float | None = None
+    ) -> None:
         """Give a view another name, in the same or another namespace; its files stay where they are.
         Raises NoSuchView, NoSuchNamespace, AlreadyExists, LockNotAcquired, CommitStateUnknown."""
-        name, to = view_name(old), new_view_name(new)
-        what = f"Cannot rename {spelled(old)} to {spelled(new)}"
+        name, to = view_name(from_identifier), new_view_name(to_identifier)
+        what = f"Cannot rename {spelled(from_identifier)} to {spelled(to_identifier)}"
         if not self._access.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
         wait = self._access.wait_seconds(wait_seconds)

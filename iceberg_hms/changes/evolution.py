@@ -161,7 +161,7 @@ def check_promotion(base: TableMetadata, name: str, field: NestedField, new: Typ
     if isinstance(old, PrimitiveType) and old.kind in _SINCE_V3 and base.format_version < 3:
         raise InvalidInput(
             f"{what}: this promotion needs format version 3, the table has {base.format_version}",
-            next_step="upgrade the table with upgrade_format_version(3)",
+            next_step="upgrade the table with upgrade_table_version(3)",
         )
     if old != types.DATE:
         return

@@ -47,8 +47,7 @@ EXCLUSIVE: Final = table_properties.EXCLUSIVE.name
 HIVE_LOCK_ENABLED: Final = table_properties.HIVE_LOCK_ENABLED.name
 
 
-@dataclass(frozen=True, order=True)
-class TableName:
+class TableName(NamedTuple):
     """A table's full name. The metastore folds case, so both parts are lower case."""
 
     namespace: str

@@ -39,7 +39,7 @@ class BucketTable:
             self.put(path)
             self.table.append(
                 [DataFile(path, "PARQUET", record_count=1, file_size_in_bytes=4)],
-                summary={"commit-number": str(number)},
+                snapshot_properties={"commit-number": str(number)},
             )
         self.ids = [each.snapshot_id for each in self.table.snapshots()]
 
@@ -104,7 +104,7 @@ def test_a_missing_object_is_found(table: BucketTable, what: str) -> None:
 def test_a_lost_a_doubled_and_a_refused_commit_are_found(table: BucketTable) -> None:
     table.table.append(
         [DataFile(f"{table.paths[0]}2", "PARQUET", record_count=1, file_size_in_bytes=4)],
-        summary={"commit-number": "2"},
+        snapshot_properties={"commit-number": "2"},
     )
     table.put(f"{table.paths[0]}2")
     assert table.check().findings == ()

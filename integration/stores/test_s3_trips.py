@@ -110,4 +110,4 @@ def test_a_group_of_stale_commits_takes_as_many_trips_as_one(far: FarTable) -> N
     # The list of the head, which a client wrote, is read too.
     assert requests == 2 * 16 + groups + 1
     assert trips <= 3 * groups
-    assert far.table.refresh().current_snapshot.summary["total-data-files"] == "18"
+    assert far.table.refresh().current_snapshot().summary["total-data-files"] == "18"

@@ -158,7 +158,7 @@ class TableUser:
 
     def _live(self, table: Table) -> list[str]:
         """The data files of main that have no delete file."""
-        head, manifests = table.current_snapshot, self.node.manifests()
+        head, manifests = table.current_snapshot(), self.node.manifests()
         files = (
             [] if head is None else [each.data_file for each in manifests.entries(manifests.list(head)) if each.is_live]
         )

@@ -50,19 +50,19 @@ def test_what_exists_is_not_created_again(catalog):
     made = catalog.create_table_if_not_exists("logging.t", pa.schema([("id", pa.int64())]))
     found = catalog.create_table_if_not_exists("logging.t", pa.schema([("other", pa.string())]))
     assert found.metadata.uuid == made.metadata.uuid
-    assert [field.name for field in found.schema.fields] == ["id"]
+    assert [field.name for field in found.schema().fields] == ["id"]
 
 
 def test_a_table_is_created_in_its_namespaces_location(catalog):
     table = catalog.create_table(
         "logging.Events", SCHEMA, partition_spec=["day(event_time)"], properties={"owner": "me"}
     )
-    assert table.name == TableName("logging", "events")
+    assert table.name() == TableName("logging", "events")
     assert table.metadata.location == "file:///warehouse/logging.db/events"
     assert table.metadata_location.startswith("file:///warehouse/logging.db/events/metadata/00000-")
-    assert [field.name for field in table.spec.fields] == ["event_time_day"]
+    assert [field.name for field in table.spec().fields] == ["event_time_day"]
     assert table.properties["owner"] == "me"
-    assert table.current_snapshot is None
+    assert table.current_snapshot() is None
     assert catalog.list_tables("logging") == [TableName("logging", "events")]
     assert catalog.load_table("logging.events").metadata == table.metadata
 

@@ -37,14 +37,14 @@ class Watched:
     def append(self, count):
         """As clients that do not merge."""
         for number in range(count):
-            self.table.append([DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+            self.table.append([DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicate_files=False)
 
     def commit(self, **properties):
         update = {"action": "set-properties", "updates": properties}
         self.catalog.commit("logging.events", requirements=[], updates=[update])
 
     def manifests(self):
-        return list(self.catalog.manifests().list(self.table.refresh().current_snapshot))
+        return list(self.catalog.manifests().list(self.table.refresh().current_snapshot()))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_commit_that_leaves_too_many_has_them_merged(watched):
     assert watched.merged.wait(LIMIT)
     (manifest,) = watched.manifests()
     assert (manifest.existing_files_count, manifest.added_files_count) == (5, 0)
-    summary = watched.table.current_snapshot.summary
+    summary = watched.table.current_snapshot().summary
     assert (summary["manifests-replaced"], summary["total-data-files"]) == ("5", "5")
 
 
@@ -112,7 +112,9 @@ def test_so_many_run_at_a_time_and_the_others_wait_for_a_later_commit(monkeypatc
         for table in "abc":
             made = catalog.create_table(f"logging.{table}", SCHEMA, properties={MERGE_ENABLED: "false", MIN_COUNT: "4"})
             for number in range(5):
-                made.append([DataFile(f"file:/{table}/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+                made.append(
+                    [DataFile(f"file:/{table}/{number}.parquet", "PARQUET", 1, 10)], check_duplicate_files=False
+                )
             update = {"action": "set-properties", "updates": {MERGE_ENABLED: "true"}}
             events.append({"event": "committed", "report": catalog.commit(f"logging.{table}", [], [update])})
         for event in events:
@@ -131,8 +133,8 @@ def test_the_commits_of_a_group_are_looked_at_once(monkeypatch):
         table = catalog.create_table("logging.events", SCHEMA)
         looks = []
         monkeypatch.setattr(manifest_merging, "is_enabled", lambda metadata: bool(looks.append(metadata)))
-        first = table.append([DataFile("file:/1.parquet", "PARQUET", 1, 10)], check_duplicates=False)
-        second = table.append([DataFile("file:/2.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+        first = table.append([DataFile("file:/1.parquet", "PARQUET", 1, 10)], check_duplicate_files=False)
+        second = table.append([DataFile("file:/2.parquet", "PARQUET", 1, 10)], check_duplicate_files=False)
         for report in (first, first, second, second, first):
             merging({"event": "committed", "report": report})
         assert looks == [first.metadata, second.metadata, first.metadata]

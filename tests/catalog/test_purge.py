@@ -158,7 +158,7 @@ def test_a_purge_keeps_all_files_if_the_metastore_names_no_other_tables(files, c
 def test_a_purge_keeps_all_files_of_a_folder_that_another_table_has_too(files, caplog):
     def share(table, catalog):
         rows = catalog.services.ports.pointer.rows
-        rows[TableName("db", "same")] = rows[table.name]
+        rows[TableName("db", "same")] = rows[table.name()]
 
     assert len(dropped(files, break_file=share)) == 9
     assert "the files of the dropped table db.t are kept: db.same has the folder" in caplog.text
@@ -178,8 +178,8 @@ def test_a_purge_keeps_all_files_of_a_table_that_can_become_a_hive_table_again(f
 def test_a_table_around_does_not_stop_a_purge(files, folder):
     def surround(table, catalog):
         rows = catalog.services.ports.pointer.rows
-        parameters = {**rows[table.name].parameters, "metadata_location": f"{folder}/metadata/1.metadata.json"}
-        rows[TableName("db", "wide")] = replace(rows[table.name], location=folder, parameters=parameters)
+        parameters = {**rows[table.name()].parameters, "metadata_location": f"{folder}/metadata/1.metadata.json"}
+        rows[TableName("db", "wide")] = replace(rows[table.name()], location=folder, parameters=parameters)
 
     assert dropped(files, break_file=surround) == ()
 
@@ -206,7 +206,7 @@ class Dropped:
             table.append(paths)
         # The event of the last append may come after its answer.
         self.catalog.subscribe(lambda event: event["event"] == "committed" or self.events.append(event))
-        self.row = self.pointer.rows[table.name]
+        self.row = self.pointer.rows[table.name()]
         version = TableVersion(self.catalog.pointer("db.t"), TableMetadata({**table.metadata.fields, **fields}))
         ports = self.catalog.services.ports
         self.purge = Purge(replace(ports, manifests=lambda: manifests(ports.manifests())), version)

@@ -47,7 +47,7 @@ def seen(table: Table, *between: int | str | None) -> list[tuple[str, str, int]]
 
 
 def head(table: Table) -> int:
-    snapshot = table.current_snapshot
+    snapshot = table.current_snapshot()
     assert snapshot is not None
     return snapshot.snapshot_id
 
@@ -154,7 +154,7 @@ def test_what_the_snapshots_do_not_tell_is_refused(table: Table) -> None:
             table.changes(*wanted)
     with pytest.raises(InvalidInput, match=f"snapshot {second} is no ancestor of {first}"):
         table.changes(second, first)
-    table.rollback_to(first)
+    table.rollback_to_snapshot(first)
     table.append([data_file("c")])
     with pytest.raises(InvalidInput, match="no ancestor"):
         table.changes(second)

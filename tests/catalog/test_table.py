@@ -1,7 +1,20 @@
-"""A table object: the state that it has, and how it follows the table."""
+"""A table object: the state that it has, how it follows the table, and whose names its verbs have."""
 
+import inspect
+
+import pyiceberg.catalog
+import pyiceberg.table
 import pytest
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.table.update.snapshot import ManageSnapshots
+from pyiceberg.table.update.sorting import UpdateSortOrder
+from pyiceberg.table.update.spec import UpdateSpec
 
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.operations.builders import SchemaBuilder, SortOrderBuilder, SpecBuilder
+from iceberg_hms.catalog.operations.refs import RefOperations
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.errors import NoSuchTable
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -26,27 +39,99 @@ def data_file(name):
 
 
 def test_a_new_table_has_its_schema_and_properties_and_no_snapshot(table):
-    assert [field.name for field in table.schema.fields] == ["id"]
-    assert table.spec.fields == ()
+    assert [field.name for field in table.schema().fields] == ["id"]
+    assert table.spec().fields == ()
     assert table.properties["owner"] == "ops"
-    assert (table.current_snapshot, table.snapshots(), table.history()) == (None, [], [])
+    assert (table.current_snapshot(), table.snapshots(), table.history()) == (None, [], [])
     assert repr(table) == f"Table(logging.events, {table.metadata_location})"
+
+
+def test_a_table_tells_what_its_metadata_holds(table):
+    table.update_schema().add_column("level", "string").commit()
+    table.update_spec().add_identity("level").commit()
+    table.update_sort_order().desc("id").commit()
+    table.create_branch("audit")
+    assert (tuple(table.name()), str(table.name())) == (("logging", "events"), "logging.events")
+    assert (table.location(), table.format_version) == (table.metadata.location, 2)
+    assert (table.schemas()[1], table.specs()[1], table.sort_orders()[1]) == (
+        table.schema(),
+        table.spec(),
+        table.sort_order(),
+    )
+    assert (len(table.schemas()), len(table.specs()), len(table.sort_orders())) == (2, 2, 2)
+    assert table.last_sequence_number == 1
+    assert table.snapshot_by_name("audit") == table.snapshot_by_id(table.refs()["audit"].snapshot_id) is not None
+    assert table.snapshot_by_name("main") is None
+
+
+#: Our classes and PyIceberg's.
+PEERS = {
+    Catalog: pyiceberg.catalog.Catalog,
+    Table: pyiceberg.table.Table,
+    Transaction: pyiceberg.table.Transaction,
+    SchemaBuilder: UpdateSchema,
+    SpecBuilder: UpdateSpec,
+    SortOrderBuilder: UpdateSortOrder,
+    RefOperations: ManageSnapshots,
+}
+#: PyIceberg's parameters that ours lack on purpose, and why.
+LACKING = {
+    ("append", "df"): "ours takes files",
+    ("overwrite", "df"): "ours takes files",
+    ("list_namespaces", "namespace"): "a metastore has one level of them",
+    ("union_by_name", "format_version"): "the table's own",
+    ("create_branch", "branch_name"): "the name comes first, as a snapshot need not be given",
+    ("create_tag", "tag_name"): "the same",
+    ("remove_branch", "branch_name"): "the same",
+    ("remove_tag", "tag_name"): "the same",
+}
+
+
+@pytest.mark.parametrize(
+    ("ours", "verb"),
+    [
+        pytest.param(ours, verb, id=f"{ours.__name__}.{verb}")
+        for ours, theirs in PEERS.items()
+        for verb in sorted({each for each in dir(ours) if not each.startswith("_")} & set(dir(theirs)))
+    ],
+)
+def test_a_verb_that_pyiceberg_has_too_has_its_kind_and_its_arguments(ours, verb):
+    mine, its = inspect.getattr_static(ours, verb), inspect.getattr_static(PEERS[ours], verb)
+    assert isinstance(mine, property) == isinstance(its, property)
+    if isinstance(mine, property):
+        return
+    asked = [
+        each.name
+        for each in inspect.signature(its).parameters.values()
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        and not each.name.startswith("_")
+        and (verb, each.name) not in LACKING
+    ]
+    offered = [each for each in inspect.signature(mine).parameters if each in asked]
+    assert sorted(offered) == sorted(asked)
+
+
+def test_no_argument_is_said_to_be_lacking_that_is_there():
+    for verb, name in LACKING:
+        [ours] = [each for each, theirs in PEERS.items() if hasattr(each, verb) and verb in vars(theirs)][-1:]
+        assert name in inspect.signature(getattr(PEERS[ours], verb)).parameters
+        assert name not in inspect.signature(getattr(ours, verb)).parameters
 
 
 def test_a_commit_brings_its_table_object_to_the_state_that_it_left(table):
     before = table.metadata_location
     report = table.append([data_file("a")])
     assert table.metadata_location == report.metadata_location != before
-    assert table.current_snapshot.snapshot_id == report.snapshot_ids[0]
+    assert table.current_snapshot().snapshot_id == report.snapshot_ids[0]
     assert [each.snapshot_id for each in table.snapshots()] == list(report.snapshot_ids)
-    assert [each["snapshot-id"] for each in table.history()] == list(report.snapshot_ids)
+    assert [each.snapshot_id for each in table.history()] == list(report.snapshot_ids)
 
 
 def test_another_object_of_the_table_follows_when_it_is_refreshed(table, catalog):
     other = catalog.load_table("logging.events")
     table.append([data_file("a")])
-    assert other.current_snapshot is None
-    assert other.refresh().current_snapshot == table.current_snapshot
+    assert other.current_snapshot() is None
+    assert other.refresh().current_snapshot() == table.current_snapshot()
 
 
 def test_a_dropped_table_cannot_be_refreshed(table, catalog):

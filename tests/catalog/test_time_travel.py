@@ -64,9 +64,12 @@ def test_of_entries_with_one_time_the_first_counts_as_in_java():
     assert snapshot_as_of(log((1_000, 1), (1_000, 2)), 1_000).snapshot_id == 1
 
 
-def test_a_time_before_the_log_is_refused():
-    with pytest.raises(InvalidInput, match="nobody knows what was current at 999") as caught:
-        snapshot_as_of(log((1_000, 1)), 999)
-    assert caught.value.next_step == "its snapshot log begins at 1000"
-    with pytest.raises(InvalidInput, match="nobody knows"):
-        snapshot_as_of(table(), 999)
+def test_what_became_current_at_the_time_itself_counts_unless_the_caller_says_otherwise():
+    metadata = log((1_000, 1), (2_000, 2))
+    assert [snapshot_as_of(metadata, at, inclusive=False).snapshot_id for at in (1_001, 2_000, 2_001)] == [1, 1, 2]
+    assert snapshot_as_of(metadata, 1_000, inclusive=False) is None
+
+
+def test_nobody_knows_what_was_current_before_the_log():
+    assert snapshot_as_of(log((1_000, 1)), 999) is None
+    assert snapshot_as_of(table(), 999) is None

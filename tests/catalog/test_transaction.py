@@ -44,7 +44,7 @@ def data_file(name):
 
 
 def live(catalog):
-    head = catalog.load_table("logging.events").current_snapshot
+    head = catalog.load_table("logging.events").current_snapshot()
     manifests = catalog.services.ports.manifests()
     entries = manifests.entries(manifests.list(head)) if head is not None else ()
     return sorted(entry.data_file.file_path.rpartition("/")[2] for entry in entries if entry.is_live)
@@ -54,7 +54,7 @@ def test_all_steps_are_in_one_new_version_of_the_table(table, catalog):
     before = table.metadata_location
     with table.transaction() as tx:
         tx.append([data_file("a")])
-        tx.append([data_file("b")], summary={"job": "nightly"})
+        tx.append([data_file("b")], snapshot_properties={"job": "nightly"})
         assert len(tx.metadata.snapshots) == 2
         assert catalog.load_table("logging.events").metadata_location == before
     assert tx.report.previous_metadata_location == before
@@ -102,7 +102,7 @@ def expired(request, catalog, files):
         made.append([data_file("theirs")])
         made.rewrite_manifests()
         made.expire_snapshots(older_than=2**62, retain_last=1)
-        assert old.current_snapshot.manifest_list not in files.locations()
+        assert old.current_snapshot().manifest_list not in files.locations()
         yield old
 
 
@@ -137,7 +137,7 @@ def test_a_step_on_an_expired_state_keeps_its_assumptions(expired, catalog, file
             after_an_append(expired, step)
         assert refused.value.name == name
     with pytest.raises(RequirementFailed, match="has moved since the table was read"):
-        after_an_append(expired, lambda tx: tx.rollback_to(tx.metadata.snapshots[0].snapshot_id))
+        after_an_append(expired, lambda tx: tx.rollback_to_snapshot(tx.metadata.snapshots[0].snapshot_id))
     assert catalog.load_table("logging.events").metadata_location == before
     assert set(files.locations()) == stored
 
@@ -150,7 +150,7 @@ def after_an_append(table, step):
 
 def test_a_table_whose_own_files_are_missing_is_an_error(catalog, table, files):
     table.append([data_file("a")])
-    files.delete(table.current_snapshot.manifest_list)
+    files.delete(table.current_snapshot().manifest_list)
     with memory_catalog(files=files, pointer=catalog.services.ports.pointer) as other:
         broken = other.load_table("logging.events")
         with pytest.raises(MissingFile):

@@ -53,7 +53,7 @@ def test_each_change_is_a_line_and_the_next_start_goes_on(catalog: Catalog, tabl
     assert (found[1]["parent_id"], found[1]["operation"]) == (first, "append")
     assert found[1]["summary"]["added-data-files"] == "1"
     assert lines(catalog, *place) == []
-    table.rollback_to(first)
+    table.rollback_to_snapshot(first)
     catalog.rename_table("nyc.flights", "nyc.moved")
     assert lines(catalog, *place)[0] == {"event": "renamed", "table": "nyc.moved", "previous_name": "nyc.flights"}
     assert [each.name for each in tmp_path.iterdir()] == ["token"]

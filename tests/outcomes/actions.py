@@ -182,7 +182,7 @@ def _delete_files(case: Case, table: Table, stage: Stage) -> None:
 
 
 def _overwrite(case: Case, table: Table, stage: Stage) -> None:
-    table.overwrite([_new_file(case, stage)], where=case.where[0], **case.options)
+    table.overwrite([_new_file(case, stage)], overwrite_filter=case.where[0], **case.options)
 
 
 def _replace_partitions(case: Case, table: Table, stage: Stage) -> None:
@@ -311,7 +311,7 @@ def _update_spec(case: Case, table: Table, stage: Stage) -> None:
 
 def _replace_sort_order(case: Case, table: Table, stage: Stage) -> None:
     both = case.cell.in_flight == case.cell.landed and case.role == "landed"
-    table.replace_sort_order().asc("level" if both or _in_other_way(case) else "count").commit()
+    table.update_sort_order().asc("level" if both or _in_other_way(case) else "count").commit()
 
 
 def _set_properties(case: Case, table: Table, stage: Stage) -> None:
@@ -319,7 +319,7 @@ def _set_properties(case: Case, table: Table, stage: Stage) -> None:
 
 
 def _upgrade(case: Case, table: Table, stage: Stage) -> None:
-    table.upgrade_format_version(3)
+    table.upgrade_table_version(3)
 
 
 # Refs
@@ -387,7 +387,7 @@ def _cherry_picked(case: Case, rows: Rows) -> None:
 
 
 def _rollback(case: Case, table: Table, stage: Stage) -> None:
-    table.rollback_to(stage.ids[_snapshot(case, "S0", "S1")])
+    table.rollback_to_snapshot(stage.ids[_snapshot(case, "S0", "S1")])
 
 
 def _set_current(case: Case, table: Table, stage: Stage) -> None:

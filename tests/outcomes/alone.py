@@ -84,7 +84,7 @@ def submit_step(step: Step, table: Table) -> None:
                 referenced_files=step.referenced_files,
             )
         case _:
-            table.upgrade_format_version(3)
+            table.upgrade_table_version(3)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def made(case: Alone) -> Iterator[tuple[Catalog, Table]]:
 
 def plan(catalog: Catalog, table: Table) -> Plan:
     """What a scan of the table reads."""
-    snapshot = table.refresh().current_snapshot
+    snapshot = table.refresh().current_snapshot()
     assert snapshot is not None
     return {
         name_of(data): Planned(data.data_file.first_row_id, tuple(sorted(map(name_of, deletes))))

@@ -182,7 +182,7 @@ class Plans:
 
     def add_column(self) -> Planned | None:
         name = f"c{self._choose % 20}"
-        if self._table.schema.find(name) is not None:
+        if self._table.schema().find(name) is not None:
             return None
         return Planned(
             f"add column {name}", lambda table: table.update_schema().add_column(name, "int").commit(), _nothing
@@ -197,7 +197,7 @@ class Plans:
         def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
             refs["main"] = self._site.history[target]
 
-        return Planned(f"roll back to {target}", lambda table: table.rollback_to(target), apply)
+        return Planned(f"roll back to {target}", lambda table: table.rollback_to_snapshot(target), apply)
 
     def fast_forward(self) -> Planned | None:
         if self._table.metadata.ref("other") is None:

@@ -105,7 +105,7 @@ def roll_back(planner: Planner) -> Plan | None:
     if not chain:
         return None
     target = planner.choose.choice(chain)
-    return Plan(f"roll back to {_place(state, target)}", lambda t: t.rollback_to(target), _moved(MAIN, target))
+    return Plan(f"roll back to {_place(state, target)}", lambda t: t.rollback_to_snapshot(target), _moved(MAIN, target))
 
 
 def fast_forward(planner: Planner) -> Plan | None:

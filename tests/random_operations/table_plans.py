@@ -46,7 +46,7 @@ def add_column(planner: Planner) -> Plan | None:
 
     return Plan(
         f"add column {name} {type_}, default {default}",
-        lambda table: table.update_schema().add_column(name, type_, default=default).commit(),
+        lambda table: table.update_schema().add_column(name, type_, default_value=default).commit(),
         apply,
     )
 
@@ -121,7 +121,7 @@ def upgrade(planner: Planner) -> Plan | None:
         return None
     return Plan(
         f"upgrade to version {version}",
-        lambda table: table.upgrade_format_version(version),
+        lambda table: table.upgrade_table_version(version),
         lambda model, _: setattr(model, "version", version),
     )
 

@@ -287,7 +287,7 @@ def test_a_merge_that_the_server_makes_by_itself_has_a_line(
     catalog.commit(("sales", "orders"), [], [setting(MERGE_ENABLED, "false"), setting(MIN_COUNT, "2")])
     for number in range(3):
         catalog.load_table(("sales", "orders")).append(
-            [DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False
+            [DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicate_files=False
         )
     if error is not None:
         coordinator = catalog.services.coordinator

@@ -129,7 +129,7 @@ def test_the_answers_of_writers_are_compared_with_the_table(subject: Subject) ->
 
 def test_a_file_that_was_committed_twice_is_found(subject: Subject) -> None:
     twice = DataFile(subject.paths[0], "PARQUET", record_count=2, file_size_in_bytes=4)
-    subject.table.append([twice], check_duplicates=False)
+    subject.table.append([twice], check_duplicate_files=False)
     report = subject.check(acknowledged=[subject.paths[0]])
     assert report.broken == {HistoryRule.DUPLICATE, HistoryRule.LOST}
     assert "live 2 times" in str(report.findings[-1])

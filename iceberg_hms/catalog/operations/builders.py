@@ -1,23 +1,23 @@
 """Builders: operations of several steps, which are committed together: those of `update_schema()`, `update_spec()` and
-`replace_sort_order()`."""
+`update_sort_order()`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from iceberg_hms.catalog.operations.submitter import Result
-from iceberg_hms.catalog.schemas import to_schema, to_type
+from iceberg_hms.catalog.schemas import SpecModel, any_transform, to_schema, to_type
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.schema.schema_draft import KEEP, Keep, SchemaDraft
 from iceberg_hms.changes.operations.schema.schema_union import union_by_name
 from iceberg_hms.changes.operations.schema.seen_columns import Path, shown_path
 from iceberg_hms.changes.operations.schema.sort_order import SortOrderDraft, SortTerm
 from iceberg_hms.changes.operations.schema.spec_draft import SpecDraft
-from iceberg_hms.changes.operations.schema.update_spec import to_transform
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import Transform
@@ -28,8 +28,12 @@ logger = logging.getLogger(__name__)
 Draft = TypeVar("Draft")
 _Found = TypeVar("_Found")
 _Given = ParamSpec("_Given")
-#: What callers give as a column's type: ours, the spec's text ("decimal(10, 2)") or JSON object, or pyarrow's.
-ColumnType: TypeAlias = Type | pa.DataType | Mapping[str, Any] | str
+#: What callers give as a column's type: the spec's text ("decimal(10, 2)") or JSON, ours, pyarrow's or PyIceberg's.
+ColumnType: TypeAlias = Type | pa.DataType | SpecModel | Mapping[str, Any] | str
+#: A transform: its text, ours or PyIceberg's.
+AnyTransform: TypeAlias = Transform | SpecModel | str
+#: Where nulls go: as the spec has it, or PyIceberg's NullOrder.
+AnyNullOrder: TypeAlias = Literal["nulls-first", "nulls-last"] | Enum
 
 
 class Builder(Generic[Draft, Result]):
@@ -126,16 +130,21 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
     made_by = "update_schema()"
 
     def add_column(
-        self, path: Path, type: ColumnType, *, doc: str | None = None, required: bool = False, default: Any = None
+        self,
+        path: Path,
+        field_type: ColumnType,
+        doc: str | None = None,
+        required: bool = False,
+        default_value: Any = None,
     ) -> Self:
         """Add a column at the end of the table, or a field at the end of a struct, a list's element or a map's value.
 
-        path: text with a dot names a field of an existing column. type: with field ids of its own or without; the table
-        assigns new ones. default: what rows have that were written before, and what writers write that are given no
-        value (format version 3); see `format.schema.json_values`. A required column has a default, unless
+        path: text with a dot names a field of an existing column. field_type: with field ids of its own or without; the
+        table assigns new ones. default_value: what rows have that were written before, and what writers write that are
+        given no value (format version 3); see `format.schema.json_values`. A required column has a default, unless
         `allow_incompatible_changes`."""
-        found = self._checked(to_type, type, shown_path(path))
-        return self._add(lambda draft: draft.add_column(path, found, doc=doc, required=required, default=default))
+        found = self._checked(to_type, field_type, shown_path(path))
+        return self._add(lambda draft: draft.add_column(path, found, doc=doc, required=required, default=default_value))
 
     def delete_column(self, path: Path) -> Self:
         """Delete a column with all that is nested in it. Its files keep the values, nobody reads them again: a new
@@ -143,51 +152,53 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
         identifier fields."""
         return self._add(lambda draft: draft.delete_column(path))
 
-    def rename_column(self, path: Path, new_name: str) -> Self:
+    def rename_column(self, path_from: Path, new_name: str) -> Self:
         """Rename a column. new_name: of the column itself, without those that contain it."""
-        return self._add(lambda draft: draft.rename_column(path, new_name))
+        return self._add(lambda draft: draft.rename_column(path_from, new_name))
 
     def update_column(
         self,
         path: Path,
-        type: ColumnType | Keep = KEEP,
-        *,
-        doc: str | Keep | None = KEEP,
+        field_type: ColumnType | Keep = KEEP,
         required: bool | None = None,
-        default: Any = KEEP,
+        doc: str | Keep | None = KEEP,
     ) -> Self:
         """Change a column; what is left out stays.
 
-        type: int may become long, float double, a decimal one with more digits and the same scale; with format version
-        3 also date timestamp or timestamp_ns, unless a partition field would change its values, and unknown any type.
+        field_type: int may become long, float double, a decimal one with more digits and the same scale; with format
+        version 3 also date timestamp or timestamp_ns, unless a partition field would change its values, and unknown any
+        type.
         Iceberg 1.11 for Java and PyIceberg fail to read a file's dates as timestamps. doc: None removes it. required:
-        False for a required column; True needs `allow_incompatible_changes`. default: for rows yet to write (format
-        version 3); None removes it."""
-        found = type if isinstance(type, Keep) else self._checked(to_type, type, shown_path(path))
-        return self._add(lambda draft: draft.update_column(path, found, doc=doc, required=required, default=default))
+        False for a required column; True needs `allow_incompatible_changes`."""
+        found = field_type if isinstance(field_type, Keep) else self._checked(to_type, field_type, shown_path(path))
+        return self._add(lambda draft: draft.update_column(path, found, doc=doc, required=required))
+
+    def set_default_value(self, path: Path, default_value: Any) -> Self:
+        """Change what writers write into rows that are given no value (format version 3); None removes it."""
+        return self._add(lambda draft: draft.update_column(path, default=default_value))
 
     def move_first(self, path: Path) -> Self:
         """Move a column to the first place of its struct, or of the table."""
         return self._add(lambda draft: draft.move(path))
 
-    def move_before(self, path: Path, before: Path) -> Self:
+    def move_before(self, path: Path, before_path: Path) -> Self:
         """Move a column before a sibling."""
-        return self._add(lambda draft: draft.move(path, before=before))
+        return self._add(lambda draft: draft.move(path, before=before_path))
 
-    def move_after(self, path: Path, after: Path) -> Self:
+    def move_after(self, path: Path, after_name: Path) -> Self:
         """Move a column after a sibling."""
-        return self._add(lambda draft: draft.move(path, after=after))
+        return self._add(lambda draft: draft.move(path, after=after_name))
 
-    def set_identifier_fields(self, *paths: Path) -> Self:
+    def set_identifier_fields(self, *fields: Path) -> Self:
         """Replace the identifier fields (spec: Identifier Field IDs): required, of primitive types, not float or
-        double, in required structs alone. paths: names as the steps so far have left them; none removes all."""
-        return self._add(lambda draft: draft.set_identifier_fields(paths))
+        double, in required structs alone. fields: names as the steps so far have left them; none removes all."""
+        return self._add(lambda draft: draft.set_identifier_fields(fields))
 
-    def union_by_name(self, schema: Schema | pa.Schema | Mapping[str, Any]) -> Self:
+    def union_by_name(self, new_schema: Schema | pa.Schema | SpecModel | Mapping[str, Any]) -> Self:
         """Add the columns of a schema that the table lacks, as optional ones; promote types, make columns optional and
         take over docs as the schema has them. Names decide, ids do not count; a column that is narrower in the schema
         stays as it is. Other than an `add_column`, this also succeeds after another writer added the same columns."""
-        other = self._checked(to_schema, schema)
+        other = self._checked(to_schema, new_schema)
         return self._add(lambda draft: union_by_name(draft, other))
 
 
@@ -196,29 +207,31 @@ class SpecBuilder(Builder[SpecDraft, Result], Generic[Result]):
     the spec that they were written with. Every step raises InvalidInput that names the field and the reason.
 
     A transform is its text as specs store it ("bucket[16]", "truncate[4]", "year", "month", "day", "hour", "identity"),
-    as SQL has it ("bucket(16)", "days"), or a Transform.
+    as SQL has it ("bucket(16)", "days"), or a Transform, ours or PyIceberg's.
     """
 
     made_by = "update_spec()"
 
-    def add_field(self, source: Path, transform: Transform | str, name: str | None = None) -> Self:
+    def add_field(
+        self, source_column_name: Path, transform: AnyTransform, partition_field_name: str | None = None
+    ) -> Self:
         """Partition by a transform of a column.
 
-        name: of the partition field; by default that of an equal field of an older spec, whose id it gets as well, else
+        partition_field_name: by default that of an equal field of an older spec, whose id it gets as well, else
         Java's: "event_time_day", "id_bucket_16", the column's own for identity. Refused for a column or transform that
         is partitioned by already, and for a name of another column."""
-        found = self._checked(to_transform, transform)
-        return self._add(lambda draft: draft.add_field(source, found, name))
+        found = self._checked(any_transform, transform)
+        return self._add(lambda draft: draft.add_field(source_column_name, found, partition_field_name))
 
-    def add_identity(self, source: Path) -> Self:
+    def add_identity(self, source_column_name: Path) -> Self:
         """Partition by a column's values."""
-        return self.add_field(source, "identity")
+        return self.add_field(source_column_name, "identity")
 
-    def remove_field(self, name: Path, transform: Transform | str | None = None) -> Self:
+    def remove_field(self, name: Path, transform: AnyTransform | None = None) -> Self:
         """Stop partitioning by a field: `remove_field("event_time_day")`, or `remove_field("event_time", "day")`. In a
         table of format version 1 the field stays, as a void one."""
         if transform is not None:
-            found = self._checked(to_transform, transform)
+            found = self._checked(any_transform, transform)
             return self._add(lambda draft: draft.remove_transform(name, found))
         return self._add(lambda draft: draft.remove_field(str(name)))
 
@@ -231,18 +244,21 @@ class SortOrderBuilder(Builder[SortOrderDraft, Result], Generic[Result]):
     """Replaces the default sort order by the terms that it is given; without terms the table becomes unsorted. Existing
     files stay as they are."""
 
-    made_by = "replace_sort_order()"
+    made_by = "update_sort_order()"
 
     def asc(
-        self, source: Path, *, transform: Transform | str = "identity", nulls: Literal["first", "last"] = "first"
+        self, source_column_name: Path, transform: AnyTransform = "identity", null_order: AnyNullOrder = "nulls-first"
     ) -> Self:
-        """Sort by a column, or a transform of it, ascending. nulls: where they go, first by default."""
-        term = SortTerm(source, self._checked(to_transform, transform), "asc", nulls)
-        return self._add(lambda draft: draft.add(term))
+        """Sort by a column, or a transform of it, ascending. null_order: nulls come first by default, as in Java."""
+        return self._sort("asc", source_column_name, transform, null_order)
 
     def desc(
-        self, source: Path, *, transform: Transform | str = "identity", nulls: Literal["first", "last"] = "last"
+        self, source_column_name: Path, transform: AnyTransform = "identity", null_order: AnyNullOrder = "nulls-last"
     ) -> Self:
-        """Sort by a column, or a transform of it, descending. nulls: where they go, last by default."""
-        term = SortTerm(source, self._checked(to_transform, transform), "desc", nulls)
+        """Sort by a column, or a transform of it, descending. null_order: nulls come last by default."""
+        return self._sort("desc", source_column_name, transform, null_order)
+
+    def _sort(self, direction: str, source: Path, transform: AnyTransform, null_order: AnyNullOrder) -> Self:
+        order = str(null_order.value if isinstance(null_order, Enum) else null_order)
+        term = SortTerm(source, self._checked(any_transform, transform), direction, order)
         return self._add(lambda draft: draft.add(term))

@@ -71,12 +71,12 @@ class EvolutionOperations(Submitter[Result]):
             partial(self._submit, wait_seconds=wait_seconds),
         )
 
-    def replace_sort_order(
+    def update_sort_order(
         self, *, case_sensitive: bool = True, wait_seconds: float | None = None
     ) -> SortOrderBuilder[Result]:
         """Choose how writers sort rows from now on.
 
-            table.replace_sort_order().asc("level").desc("event_time", nulls="last").commit()
+            table.update_sort_order().asc("level").desc("event_time", null_order="nulls-first").commit()
 
         Refused if another writer replaced the order since this state was loaded."""
         seen, start, caller = self.metadata, self._start_metadata, self._access.services.settings.user
@@ -106,11 +106,13 @@ class EvolutionOperations(Submitter[Result]):
         location: absolute. Raises InvalidInput, also for the folder of another table."""
         return self._submit(SetLocation(self.metadata, location, **self._origin), wait_seconds=wait_seconds)
 
-    def upgrade_format_version(self, version: int, *, wait_seconds: float | None = None) -> Result:
+    def upgrade_table_version(self, format_version: int, *, wait_seconds: float | None = None) -> Result:
         """Upgrade the table to format version 2 or 3; there is no way back. Version 3 has default values, row lineage
         and more types; readers that know version 2 alone can no longer read the table. Raises InvalidInput for a lower
         version, UnsupportedFormat for version 4 and later."""
-        return self._submit(UpgradeFormatVersion(self.metadata, version, **self._origin), wait_seconds=wait_seconds)
+        return self._submit(
+            UpgradeFormatVersion(self.metadata, format_version, **self._origin), wait_seconds=wait_seconds
+        )
 
     def set_statistics(self, file: Mapping[str, Any], *, wait_seconds: float | None = None) -> Result:
         """Name the statistics file (Puffin) of a snapshot, in place of an older one.

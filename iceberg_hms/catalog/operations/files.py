@@ -32,9 +32,9 @@ class FileOperations(NewFileOperations[Result]):
         files: Iterable[str | DataFile],
         *,
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
-        check_duplicates: bool = True,
+        check_duplicate_files: bool = True,
         stage_only: bool = False,
         wap_id: str | None = None,
         wait_seconds: float | None = None,
@@ -46,7 +46,7 @@ class FileOperations(NewFileOperations[Result]):
         files: locations of Parquet, ORC or Avro files, whose footers give schema match, counts and, but for Avro,
         bounds; or DataFile records.
         branch: the branch to add them to; created from main if it does not exist. No other operation creates one.
-        summary: further properties of the snapshot.
+        snapshot_properties: further properties of the snapshot, in its summary.
         idempotency_key: a job's own key; a rerun with the same key finds its first commit and changes nothing. A job is
         what the operation does: its files, added and removed, data and deletes, and its filter. The key of another job,
         whose snapshot is in the branch's history, is refused.
@@ -56,9 +56,9 @@ class FileOperations(NewFileOperations[Result]):
         checked. `_row_id` and `_last_updated_sequence_number` (spec: Row Lineage) must be null: the rows are new.
         verify: whether to look for the files of DataFile records before anything is queued: MissingFile for one that is
         not there, InvalidInput for one of another size. It costs a request for each file; locations are read anyway.
-        check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
-        would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
-        those that are new.
+        check_duplicate_files: whether a file that is live in the branch is refused, given as a path or as a record: its
+        rows would be there twice. The first append of a process reads every manifest of the branch for that, later ones
+        only those that are new.
         stage_only: whether no ref moves to the snapshot, so that readers see nothing of it until it is published by
         `cherry_pick`: an append or a dynamic overwrite on whatever main is by then, all else only while main is still
         where it was staged. wap_id: the id under which it is staged, for `publish_changes`, which Spark calls
@@ -71,12 +71,12 @@ class FileOperations(NewFileOperations[Result]):
         files = as_files(files, str, DataFile)
         if not files:
             raise InvalidInput("nothing to append", next_step="give at least one file")
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         new = new.of_job("append", added=files)
         return self._submit_with_files(
             files,
             new,
-            lambda added: Append(new, added, check_duplicates=check_duplicates),
+            lambda added: Append(new, added, check_duplicates=check_duplicate_files),
             on_extra_columns=on_extra_columns,
             verify=verify,
             wait_seconds=wait_seconds,
@@ -87,7 +87,7 @@ class FileOperations(NewFileOperations[Result]):
         files: Iterable[str | DataFile],
         *,
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -95,11 +95,12 @@ class FileOperations(NewFileOperations[Result]):
     ) -> Result:
         """Remove data files from a branch. The files themselves stay until the snapshots that read them expire.
 
-        files: locations under any spelling, or DataFile records. branch, summary, idempotency_key, stage_only, wap_id,
-        wait_seconds: as for `append`. Applies to whatever the table has become. Raises RequirementFailed
-        (`files-exist`) for a file that the branch does not have; it names the file, and the snapshot that removed it.
+        files: locations under any spelling, or DataFile records. branch, snapshot_properties, idempotency_key,
+        stage_only, wap_id, wait_seconds: as for `append`. Applies to whatever the table has become. Raises
+        RequirementFailed (`files-exist`) for a file that the branch does not have; it names the file, and the snapshot
+        that removed it.
         """
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         paths = _paths(files)
         new = new.of_job("delete_files", removed=paths)
         return self._submit_operation(DeleteFiles(new, paths), wait_seconds=wait_seconds, size=FILE_BYTES * len(paths))
@@ -111,11 +112,11 @@ class FileOperations(NewFileOperations[Result]):
 
     def delete(
         self,
-        where: str | Expression,
+        delete_filter: str | Expression,
         *,
         case_sensitive: bool = True,
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -123,26 +124,27 @@ class FileOperations(NewFileOperations[Result]):
     ) -> Result:
         """Remove the rows that match a filter, by whole data files: no file is rewritten.
 
-        where: the filter, as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table
-        has become: what others added meanwhile and matches goes too. case_sensitive: whether the filter names columns
-        as they are written; else a name that several columns have is refused. branch, summary, idempotency_key,
-        stage_only, wap_id, wait_seconds: as for `append`. Raises InvalidInput for a filter that does not fit the table;
-        RequirementFailed (`whole-files`) for a file of which only some rows may match, and (`seen-column`) for a column
-        that others renamed or dropped meanwhile. Let an engine rewrite files that match in part."""
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        rows = self._where(where, case_sensitive)
+        delete_filter: as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table has
+        become: what others added meanwhile and matches goes too. case_sensitive: whether the filter names columns
+        as they are written; else a name that several columns have is refused. branch, snapshot_properties,
+        idempotency_key, stage_only, wap_id, wait_seconds: as for `append`. Raises InvalidInput for a filter that does
+        not fit the table; RequirementFailed (`whole-files`) for a file of which only some rows may match, and
+        (`seen-column`) for a column that others renamed or dropped meanwhile. Let an engine rewrite files that match in
+        part."""
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        rows = self._where(delete_filter, case_sensitive)
         new = new.of_job("delete", scope=rows.text)
         return self._submit_operation(DeleteRows(new, rows), wait_seconds=wait_seconds)
 
     def overwrite(
         self,
         files: Iterable[str | DataFile],
-        where: str | Expression | None = None,
+        overwrite_filter: str | Expression | None = None,
         *,
         case_sensitive: bool = True,
         isolation: Isolation = "serializable",
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -152,25 +154,25 @@ class FileOperations(NewFileOperations[Result]):
     ) -> Result:
         """Replace the rows that match a filter by these files.
 
-        where, case_sensitive: the filter, as `delete` takes it; None: all rows. All rows of the new files must match
+        overwrite_filter, case_sensitive: as `delete` takes them; None: all rows. All rows of the new files must match
         it. Data files of which only some rows may match are refused, as by `delete`.
         files: they may carry the row ids of rows that stay, and so they may in `replace_partitions` and `row_delta`, as
         an engine's UPDATE or MERGE writes them. InvalidInput for ids, or numbers of last updates, that the table has
         not given yet.
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
-        For the rest files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
-        verify: as for `append`. Raises as `append` and `delete`, also for no files; RequirementFailed names the
-        snapshot and the file that conflict."""
+        For the rest files, branch, snapshot_properties, idempotency_key, stage_only, wap_id, wait_seconds,
+        on_extra_columns, verify: as for `append`. Raises as `append` and `delete`, also for no files; RequirementFailed
+        names the snapshot and the file that conflict."""
         files = as_files(files, str, DataFile)
         if not files:
             # A pattern that found no file would else empty the table.
             raise InvalidInput(
                 "nothing to overwrite with",
-                next_step="give at least one file; to delete rows, `delete(where)`, and all rows, `delete('true')`",
+                next_step="give at least one file; to delete rows, `delete(filter)`, and all rows, `delete('true')`",
             )
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        rows = None if where is None else self._where(where, case_sensitive)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        rows = None if overwrite_filter is None else self._where(overwrite_filter, case_sensitive)
         new = new.of_job("overwrite", added=files, scope=None if rows is None else rows.text)
         return self._submit_with_files(
             files,
@@ -187,7 +189,7 @@ class FileOperations(NewFileOperations[Result]):
         *,
         isolation: Isolation = "serializable",
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -200,11 +202,11 @@ class FileOperations(NewFileOperations[Result]):
 
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         to these partitions, and files or rows that they removed there; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        files, branch, snapshot_properties, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
         verify: as for `append`. Raises as `append`; RequirementFailed names the snapshot and the file that conflict:
         read again what the files were made of."""
         files = as_files(files, str, DataFile)
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         new = new.of_job("replace_partitions", added=files)
         return self._submit_with_files(
             files,
@@ -224,7 +226,7 @@ class FileOperations(NewFileOperations[Result]):
         add_deletes: Iterable[DataFile] = (),
         referenced_files: Iterable[str] = (),
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -247,12 +249,13 @@ class FileOperations(NewFileOperations[Result]):
         `_last_updated_sequence_number` (2147483539) without nulls: the values that readers of the table give. A record
         proves it by `null_value_counts` of both ids, as Java's writers count them; else its file is read. Files of a
         table that was upgraded have no row ids until its next snapshot.
-        For the rest add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns, verify:
+        For the rest add, branch, snapshot_properties, idempotency_key, stage_only, wap_id, wait_seconds,
+        on_extra_columns, verify:
         as `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if
         rows would come back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by
         position (`no-new-deletes-for-files`): compact what is there now; if a live data file would lose deletes
         (`deletes-kept`), or rows their ids (`row-ids-kept`)."""
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         replaced, new_deletes = as_files(remove_deletes, DataFile), as_files(add_deletes, DataFile)
         referenced = as_files(referenced_files, str)
         deletes = NewDeleteFiles(new_deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
@@ -283,7 +286,7 @@ class FileOperations(NewFileOperations[Result]):
         case_sensitive: bool = True,
         isolation: Isolation = "serializable",
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -301,11 +304,11 @@ class FileOperations(NewFileOperations[Result]):
         None: all.
         isolation: "serializable": refuse if others added such rows since the state that this object has. With either
         level, refuse an update, which has data too, if others deleted such rows.
-        branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
+        branch, snapshot_properties, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns,
         verify: as for `append`. Raises as `append`; RequirementFailed for a data file that is gone (`files-exist`) or
         has another deletion vector by now.
         """
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         added_deletes = NewDeleteFiles(as_files(deletes, DataFile), snapshot_id=new.snapshot_id, planned=self.metadata)
         replaced, referenced = as_files(replaced_deletes, DataFile), as_files(referenced_files, str)
         data = as_files(data, str, DataFile)

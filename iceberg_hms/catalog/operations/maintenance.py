@@ -33,7 +33,7 @@ class ManifestOperations(Submitter[Result]):
         *,
         spec_id: int | None = None,
         branch: str = "main",
-        summary: Mapping[str, str] | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         stage_only: bool = False,
         wap_id: str | None = None,
@@ -44,12 +44,12 @@ class ManifestOperations(Submitter[Result]):
 
         spec_id: rewrite the manifests of this partition spec alone; None: all.
         The table property `commit.manifest.target-size-bytes` gives the size of the new manifests.
-        branch, summary, idempotency_key, stage_only, wap_id, wait_seconds: as for `append`. A rewrite that finds
-        nothing to do stages nothing.
+        branch, snapshot_properties, idempotency_key, stage_only, wap_id, wait_seconds: as for `append`. A rewrite that
+        finds nothing to do stages nothing.
         Applies to the current table, however often it moves. Raises InvalidInput (no such spec), RequirementFailed
         (another table has the name now), CommitStateUnknown.
         """
-        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        new = self._new_snapshot(branch, snapshot_properties, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         new = new.of_job("rewrite_manifests", scope=None if spec_id is None else f"spec {spec_id}")
         return self._submit_operation(RewriteManifests(new, spec_id=spec_id), wait_seconds=wait_seconds)
 
@@ -161,7 +161,7 @@ class MaintenanceOperations(Submitter[CommitReport]):
         return ExpiryReport(plan.snapshot_ids, plan.refs, plan.schema_ids, plan.spec_ids, found, None)
 
     def _load_version(self) -> TableVersion:
-        return self._access.services.coordinator.load(self.name)
+        return self._access.services.coordinator.load(self._name)
 
 
 def _tell_nobody(_what: str, _count: int) -> None:

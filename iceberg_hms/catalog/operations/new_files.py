@@ -103,7 +103,7 @@ class NewFileOperations(Submitter[Result]):
     def _schema_moved(self) -> bool:
         """Reload the table, and return whether its columns changed: the loaded state is often older than the files.
         Takes over the new state then; a replacement table of the same name does not count."""
-        loaded, known = self._access.load(self.name), self.metadata
+        loaded, known = self._access.load(self._name), self.metadata
         mapping = loaded.metadata.properties.get(NAME_MAPPING)
         same_columns = loaded.metadata.schema.same_as(known.schema) and mapping == known.properties.get(NAME_MAPPING)
         if loaded.metadata.uuid != known.uuid or same_columns:

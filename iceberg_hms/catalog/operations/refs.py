@@ -85,7 +85,7 @@ class RefOperations(Submitter[Result]):
         name: str,
         snapshot_id: int | None = None,
         *,
-        ref: str | None = None,
+        ref_name: str | None = None,
         min_snapshots_to_keep: int | None = None,
         max_snapshot_age_ms: int | None = None,
         max_ref_age_ms: int | None = None,
@@ -94,12 +94,12 @@ class RefOperations(Submitter[Result]):
     ) -> Result:
         """Move a branch to any snapshot.
 
-        snapshot_id, ref: one of them: a snapshot, or a branch or tag whose snapshot is meant, where this object has
-        seen it. Settings that are None stay as they are. on_unseen_commits: see the class.
-        Raises InvalidInput for both or neither of snapshot_id and ref."""
+        snapshot_id, ref_name: one of them: a snapshot, or a branch or tag whose snapshot is meant, where this object
+        has seen it. Settings that are None stay as they are. on_unseen_commits: see the class.
+        Raises InvalidInput for both or neither of snapshot_id and ref_name."""
         change = ReplaceRef(
             name=name,
-            target=self._target(snapshot_id, ref),
+            target=self._target(snapshot_id, ref_name),
             seen=self._seen(name, on_unseen_commits),
             retention=Retention(min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms),
             **self._known,
@@ -180,7 +180,7 @@ class RefOperations(Submitter[Result]):
         change = FastForward(branch=branch, to=self._seen_ref(to), **self._known)
         return self._submit(change, wait_seconds=wait_seconds)
 
-    def rollback_to(
+    def rollback_to_snapshot(
         self, snapshot_id: int, *, on_unseen_commits: UnseenCommits = "refuse", wait_seconds: float | None = None
     ) -> Result:
         """Move main back to one of its ancestors. Later snapshots stay in the table until they expire:
@@ -190,30 +190,30 @@ class RefOperations(Submitter[Result]):
         return self._submit(RollBack(snapshot_id=snapshot_id, seen=seen, **self._known), wait_seconds=wait_seconds)
 
     def rollback_to_timestamp(
-        self, timestamp: Timestamp, *, on_unseen_commits: UnseenCommits = "refuse", wait_seconds: float | None = None
+        self, timestamp_ms: Timestamp, *, on_unseen_commits: UnseenCommits = "refuse", wait_seconds: float | None = None
     ) -> Result:
         """Move main back to the latest of its ancestors that was made before a time.
 
-        timestamp: milliseconds since 1970 UTC, or a datetime with a time zone. It is compared with the timestamps of
-        snapshots, as in Java; `snapshot_as_of` asks which one was current. on_unseen_commits: see the class.
+        timestamp_ms: milliseconds since 1970 UTC, or a datetime with a time zone. It is compared with the timestamps of
+        snapshots, as in Java; `snapshot_as_of_timestamp` asks which one was current. on_unseen_commits: see the class.
         Raises RequirementFailed if no ancestor is older; InvalidInput for a datetime without a time zone."""
         seen = self._seen(MAIN_BRANCH, on_unseen_commits)
-        change = RollBackToTimestamp(timestamp_ms=as_millis(timestamp, round_up=True), seen=seen, **self._known)
+        change = RollBackToTimestamp(timestamp_ms=as_millis(timestamp_ms, round_up=True), seen=seen, **self._known)
         return self._submit(change, wait_seconds=wait_seconds)
 
     def set_current_snapshot(
         self,
         snapshot_id: int | None = None,
         *,
-        ref: str | None = None,
+        ref_name: str | None = None,
         on_unseen_commits: UnseenCommits = "refuse",
         wait_seconds: float | None = None,
     ) -> Result:
         """Move main to any snapshot, back or forward.
 
-        snapshot_id, ref: one of them: a snapshot, or a branch or tag whose snapshot is meant, where this object has
-        seen it. on_unseen_commits: see the class. Raises InvalidInput for both or neither of snapshot_id and ref."""
-        target, seen = self._target(snapshot_id, ref), self._seen(MAIN_BRANCH, on_unseen_commits)
+        snapshot_id, ref_name: one of them: a snapshot, or a branch or tag whose snapshot is meant, where this object
+        has seen it. on_unseen_commits: see the class. Raises InvalidInput for both of them or neither."""
+        target, seen = self._target(snapshot_id, ref_name), self._seen(MAIN_BRANCH, on_unseen_commits)
         return self._submit(SetCurrentSnapshot(target=target, seen=seen, **self._known), wait_seconds=wait_seconds)
 
     def cherry_pick(self, snapshot_id: int, *, wait_seconds: float | None = None) -> Result:
@@ -251,9 +251,9 @@ class RefOperations(Submitter[Result]):
             raise InvalidInput(f'on_unseen_commits must be "refuse" or "discard", but is {on_unseen_commits!r}')
         return self._seen_ref(name) if on_unseen_commits == "refuse" else None
 
-    def _target(self, snapshot_id: int | None, ref: str | None) -> Target:
-        if snapshot_id is not None and ref is None:
+    def _target(self, snapshot_id: int | None, ref_name: str | None) -> Target:
+        if snapshot_id is not None and ref_name is None:
             return snapshot_id
-        if ref is not None and snapshot_id is None:
-            return self._seen_ref(ref)
-        raise InvalidInput("give a snapshot_id or a ref, and not both")
+        if ref_name is not None and snapshot_id is None:
+            return self._seen_ref(ref_name)
+        raise InvalidInput("give a snapshot_id or a ref_name, and not both")

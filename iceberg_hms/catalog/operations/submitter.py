@@ -26,8 +26,8 @@ class Submitter(ABC, Generic[Result]):
     metadata: the state that operations are planned on: the loaded table, or what a transaction has made of it.
     """
 
-    name: TableName
     metadata: TableMetadata
+    _name: TableName
     _access: TableAccess
 
     @abstractmethod

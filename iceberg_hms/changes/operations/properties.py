@@ -100,5 +100,5 @@ def _check_names(changed: Mapping[str, str], removed: Sequence[str]) -> None:
         upgrade = FORMAT_VERSION_PROPERTY in reserved
         raise InvalidInput(
             f"Cannot set or remove reserved table properties: {', '.join(reserved)}",
-            next_step="call upgrade_format_version() for another format version" if upgrade else None,
+            next_step="call upgrade_table_version() for another format version" if upgrade else None,
         )

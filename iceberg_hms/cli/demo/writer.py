@@ -97,7 +97,7 @@ def commit_batches(
     for day in range(1, options.batches + 1):
         if stopped.is_set():
             return
-        rows = with_field_ids(departures(options.source, options.month, day, options.name), table.schema)
+        rows = with_field_ids(departures(options.source, options.month, day, options.name), table.schema())
         file = folder / f"{options.name}-{day:02}.parquet"
         pq.write_table(rows, file, compression="zstd")
         started = now()

@@ -99,6 +99,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotLogEntry:
+    """A snapshot became the current one, at a time in milliseconds since 1970 UTC."""
+
+    snapshot_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """A branch or a tag (spec: Snapshot References). Ages are milliseconds; None means the table's default."""
 

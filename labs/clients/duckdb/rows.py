@@ -73,7 +73,7 @@ def check_delete_partition(place: Place) -> Verdict | None:
         duck(f"INSERT INTO ice.{table} SELECT range, DATE '2026-01-01' + CAST(range % 2 AS INTEGER) FROM range(10)")
         duck(f"DELETE FROM ice.{table} WHERE day = DATE '2026-01-01'")
         assert sorted(row["id"] for row in place.lab.rows(table)) == [1, 3, 5, 7, 9]
-        summary = place.lab.catalog.load_table(table).current_snapshot.summary
+        summary = place.lab.catalog.load_table(table).current_snapshot().summary
         assert summary.get("added-position-deletes") == "5", summary
     return differs("writes position deletes for the rows: src/execution/operator/iceberg_delete.cpp")
 
@@ -173,11 +173,11 @@ def check_time_travel(place: Place) -> Verdict | None:
     with opened(place) as duck:
         table = place.table()
         duck(f"CREATE TABLE ice.{table} AS SELECT 1 AS id")
-        first = place.lab.catalog.load_table(table).current_snapshot
+        first = place.lab.catalog.load_table(table).current_snapshot()
         duck(f"ALTER TABLE ice.{table} ADD COLUMN more INTEGER")
         duck(f"INSERT INTO ice.{table} VALUES (2, 2)")
         assert duck(f"SELECT * FROM ice.{table} AT (VERSION => {first.snapshot_id})") == [(1,)]
-        second = place.lab.catalog.load_table(table).current_snapshot
+        second = place.lab.catalog.load_table(table).current_snapshot()
         [(at,)] = duck(f"SELECT make_timestamp({(second.timestamp_ms - 1) * 1000})")
         assert duck(f"SELECT id FROM ice.{table} AT (TIMESTAMP => TIMESTAMP '{at}')") == [(1,)]
         late = at + timedelta(hours=1)

@@ -92,7 +92,7 @@ def check_lost_answer(place: Place) -> Verdict | None:
             with pytest.raises(duckdb.Error):
                 duck(f"INSERT INTO ice.{table} VALUES (2)")
         assert set(way.statuses) == {200}, way.statuses
-        snapshot = place.lab.catalog.load_table(table).current_snapshot
+        snapshot = place.lab.catalog.load_table(table).current_snapshot()
         assert snapshot.summary["total-records"] == "2", snapshot.summary
         data = [path for path in place.files_of(table) if path.suffix == ".parquet"]
         gone[options] = 2 - len(data)

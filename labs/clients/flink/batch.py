@@ -248,9 +248,9 @@ def check_reads_others(flink: Flink, place: Place) -> Verdict | None:
 def check_time_travel(flink: Flink, place: Place) -> Verdict | None:
     sql, table = flink.attach(place.lab), place.table()
     sql(f"CREATE TABLE {table} AS SELECT CAST(1 AS BIGINT) AS id")
-    first = place.lab.catalog.load_table(table).current_snapshot
+    first = place.lab.catalog.load_table(table).current_snapshot()
     sql(f"INSERT INTO {table} VALUES (2)")
-    second = place.lab.catalog.load_table(table).current_snapshot
+    second = place.lab.catalog.load_table(table).current_snapshot()
     assert sql(f"SELECT * FROM {table} /*+ OPTIONS('snapshot-id'='{first.snapshot_id}') */") == [(1,)]
     assert sql(f"SELECT * FROM {table} /*+ OPTIONS('as-of-timestamp'='{second.timestamp_ms - 1}') */") == [(1,)]
     return None

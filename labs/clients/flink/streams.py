@@ -77,7 +77,7 @@ def check_upsert(flink: Flink, place: Place) -> Verdict | None:
         found = sorted(batch(f"SELECT id, latest FROM {table}"))
     model = {id_ % KEYS: id_ for id_ in range(1, ROWS + 1)}
     assert found == sorted(model.items()), (len(found), found[:5])
-    summary = place.lab.catalog.load_table(table).current_snapshot.summary
+    summary = place.lab.catalog.load_table(table).current_snapshot().summary
     assert int(summary["total-equality-deletes"]) > 0, summary
     return works(f"{ROWS} upserts of {KEYS} keys with a `kill -9` of the server; compared with a model")
 

@@ -49,7 +49,7 @@ def create(catalog: Catalog, place: Place) -> Verdict | None:
         assert [str(field.field_type) for field in loaded.schema().fields] == list(_TYPES)
         assert str(loaded.format_version) == version
         ours = place.lab.catalog.load_table(place.table(name))
-        assert [str(field.type) for field in ours.schema.fields] == list(_TYPES)
+        assert [str(field.type) for field in ours.schema().fields] == list(_TYPES)
     return None
 
 

@@ -66,7 +66,7 @@ def create(catalog: Catalog, place: Place) -> Verdict | None:
     assert loaded.schema().find_field("z").required
     assert len(loaded.spec().fields) == 5
     assert loaded.properties["comment"] == "words"
-    assert len(place.lab.catalog.load_table(place.table()).schema.fields) == len(_TYPES) + 1
+    assert len(place.lab.catalog.load_table(place.table()).schema().fields) == len(_TYPES) + 1
     return None
 
 

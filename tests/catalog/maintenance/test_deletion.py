@@ -25,7 +25,7 @@ class Scene:
         self.lab, self.loads = lab, []
         ports = lab.catalog.services.ports
         self.told = []
-        start = lab.catalog.services.coordinator.load(lab.table.name)
+        start = lab.catalog.services.coordinator.load(lab.table.name())
         reached = ReachableFiles(ports, lambda *_: None)
         self.deletion = Deletion(
             ports, start, reached, self.load, lambda _, number: self.told.append(number), "orphans"
@@ -35,7 +35,7 @@ class Scene:
         self.result = DeletedFiles()
 
     def load(self):
-        found = self.lab.catalog.services.coordinator.load(self.lab.table.name)
+        found = self.lab.catalog.services.coordinator.load(self.lab.table.name())
         return self.loads.pop(0)(found) or found if self.loads else found
 
 

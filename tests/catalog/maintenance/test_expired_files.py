@@ -42,7 +42,7 @@ class Histories(RuleBasedStateMachine):
         return self.lab.table
 
     def branches(self) -> list[str]:
-        return sorted(name for name, ref in self.table.refs.items() if ref.is_branch)
+        return sorted(name for name, ref in self.table.refs().items() if ref.is_branch)
 
     @rule(data=st.data())
     def append(self, data: st.DataObject) -> None:
@@ -55,7 +55,7 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         branch = data.draw(st.sampled_from(self.branches()))
-        live = self.lab.rows(self.table.snapshot_by_id(self.table.refs[branch].snapshot_id))
+        live = self.lab.rows(self.table.snapshot_by_id(self.table.refs()[branch].snapshot_id))
         if live:
             self.table.delete_files(data.draw(st.lists(st.sampled_from(live), min_size=1, unique=True)), branch=branch)
 
@@ -70,17 +70,17 @@ class Histories(RuleBasedStateMachine):
         make = self.table.create_branch if kind == "branch" else self.table.create_tag
         make(f"{kind}-{self.names}", id_, max_ref_age_ms=age)
 
-    @precondition(lambda self: len(self.table.refs) > 1)
+    @precondition(lambda self: len(self.table.refs()) > 1)
     @rule(data=st.data())
     def remove_ref(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(set(self.table.refs) - {MAIN_BRANCH})))
-        is_branch = self.table.refs[name].is_branch
+        name = data.draw(st.sampled_from(sorted(set(self.table.refs()) - {MAIN_BRANCH})))
+        is_branch = self.table.refs()[name].is_branch
         (self.table.remove_branch if is_branch else self.table.remove_tag)(name)
 
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
         ids = [each.snapshot_id for each in self.table.ancestors()]
-        self.table.rollback_to(data.draw(st.sampled_from(ids)))
+        self.table.rollback_to_snapshot(data.draw(st.sampled_from(ids)))
 
     @rule(data=st.data())
     def pick(self, data: st.DataObject) -> None:
@@ -109,7 +109,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data(), retain=st.sampled_from([None, 1, 2, 3]), clean=st.booleans(), named=st.booleans())
     def expire(self, data: st.DataObject, retain: int | None, clean: bool, named: bool) -> None:
-        heads = {ref.snapshot_id for ref in self.table.refs.values()}
+        heads = {ref.snapshot_id for ref in self.table.refs().values()}
         others = [each.snapshot_id for each in self.table.snapshots() if each.snapshot_id not in heads]
         times = [each.timestamp_ms + 1 for each in self.table.snapshots()]
         options: dict[str, Any] = {"retain_last": retain, "clean_expired_metadata": clean}
@@ -199,7 +199,7 @@ def test_files_outside_of_the_tables_folder_are_kept(lab):
 def test_files_in_a_folder_that_another_table_has_too_are_kept(lab):
     lab.append()
     lab.append()
-    lab.pointer.rows[TableName("db", "same")] = lab.pointer.rows[lab.table.name]
+    lab.pointer.rows[TableName("db", "same")] = lab.pointer.rows[lab.table.name()]
     before = lab.present()
     report = lab.table.expire_snapshots(FUTURE)
     assert (len(report.snapshot_ids), report.files.deleted) == (1, [])
@@ -234,12 +234,12 @@ def test_a_file_that_another_commit_adds_again_before_its_deletion_is_kept(lab):
         # The first look says what is live; this lands before the second one.
         if calls == 2:
             lab.table.append([file])
-        return lab.catalog.services.coordinator.load(lab.table.name)
+        return lab.catalog.services.coordinator.load(lab.table.name())
 
     result = ExpiredFiles(lab.catalog.services.ports, load_and_append, lambda *_: None).delete(base, [first])
     assert calls == 2
     assert (result.stopped, result.counts) == ("", {FileKind.MANIFEST: 1, FileKind.MANIFEST_LIST: 1})
-    assert lab.rows(lab.table.current_snapshot) == [file.file_path]
+    assert lab.rows(lab.table.current_snapshot()) == [file.file_path]
     assert lab.reachable() <= lab.present()
 
 
@@ -248,7 +248,7 @@ def test_a_snapshot_that_is_in_the_table_loses_nothing(lab):
     first, before = lab.append(), lab.present()
     lab.append()
     load = lab.catalog.services.coordinator.load
-    expired = ExpiredFiles(lab.catalog.services.ports, lambda: load(lab.table.name), lambda *_: None)
+    expired = ExpiredFiles(lab.catalog.services.ports, lambda: load(lab.table.name()), lambda *_: None)
     assert expired.delete(lab.table.metadata, [first]).deleted == []
     assert before <= lab.present()
 
@@ -278,8 +278,8 @@ def test_nothing_is_deleted_if_something_live_cannot_be_read(lab, which):
     lab.append()
     manifests = lab.catalog.services.ports.manifests()
     damaged = {
-        "list": lab.table.current_snapshot.manifest_list,
-        "manifest": manifests.list(lab.table.current_snapshot)[0].manifest_path,
+        "list": lab.table.current_snapshot().manifest_list,
+        "manifest": manifests.list(lab.table.current_snapshot())[0].manifest_path,
     }[which]
     before = lab.present()
     with memory_catalog(files=lab.files, pointer=lab.pointer) as fresh:
@@ -305,8 +305,10 @@ def test_a_live_file_that_is_spelled_in_another_way_is_kept(lab):
     """A rewrite of the table by another writer may spell its files as it likes."""
     file = lab.data_file()
     lab.table.append([file])
-    lab.table.append([replace(file, file_path=file.file_path.replace("file:/", "file:///"))], check_duplicates=False)
-    lab.table.rollback_to(lab.table.snapshots()[0].snapshot_id)
+    lab.table.append(
+        [replace(file, file_path=file.file_path.replace("file:/", "file:///"))], check_duplicate_files=False
+    )
+    lab.table.rollback_to_snapshot(lab.table.snapshots()[0].snapshot_id)
     lab.table.delete_files([file])
     picked = lab.table.snapshots()[1]
     lab.table.create_tag("kept", picked.snapshot_id)

@@ -158,7 +158,7 @@ def test_nothing_is_deleted_while_an_older_log_cannot_be_read(lab):
         return lab.catalog.services.coordinator.read_metadata(location)
 
     orphans = OrphanFiles(
-        lab.catalog.services.ports, lambda: lab.catalog.services.coordinator.load(lab.table.name), broken, print
+        lab.catalog.services.ports, lambda: lab.catalog.services.coordinator.load(lab.table.name()), broken, print
     )
     with pytest.raises(StorageError, match="the store is down"):
         orphans.remove(None, lab.runtime.now_ms() - DAY, None, Prefixes(), dry_run=False)
@@ -187,7 +187,7 @@ def test_files_of_all_snapshots_branches_and_tags_stay(lab):
     lab.append(branch="b")
     lab.append(stage_only=True)
     lab.table.create_tag("t")
-    lab.table.rollback_to(lab.table.snapshots()[0].snapshot_id)
+    lab.table.rollback_to_snapshot(lab.table.snapshots()[0].snapshot_id)
     age_all(lab)
     assert found(lab) == []
 
@@ -203,7 +203,7 @@ def test_a_file_that_is_committed_while_the_folder_is_listed_stays(lab):
 
     lab.files.list_files = list_and_commit
     assert found(lab) == []
-    assert lab.rows(lab.table.refresh().current_snapshot)
+    assert lab.rows(lab.table.refresh().current_snapshot())
 
 
 def test_a_file_that_is_committed_just_before_its_deletion_stays(lab):
@@ -215,14 +215,14 @@ def test_a_file_that_is_committed_just_before_its_deletion_stays(lab):
         calls.append(1)
         if len(calls) == 3:
             lab.catalog.load_table("db.t").append([file])
-        return load(lab.table.name)
+        return load(lab.table.name())
 
     read = lab.catalog.services.coordinator.read_metadata
     orphans = OrphanFiles(lab.catalog.services.ports, load_and_append, read, lambda *_: None)
     now = lab.catalog.services.ports.runtime.now_ms()
     report = orphans.remove(lab.table.metadata.uuid, now - DAY, None, Prefixes(), dry_run=False)
     assert report.files.locations == [other]
-    assert lab.rows(lab.table.refresh().current_snapshot)[-1] == file.file_path
+    assert lab.rows(lab.table.refresh().current_snapshot())[-1] == file.file_path
 
 
 def test_a_location_below_the_tables_folder_is_searched_alone(lab):
@@ -247,10 +247,10 @@ def test_a_folder_that_another_table_shares_is_refused(lab, place, database):
     if database != "db":
         lab.catalog.create_namespace(database)
     elsewhere = lab.catalog.create_table(f"{database}.t2", SCHEMA)
-    row = lab.pointer.rows[elsewhere.name]
+    row = lab.pointer.rows[elsewhere.name()]
     location = f"{place}/metadata/00000-x.metadata.json"
     parameters = {**row.parameters, "metadata_location": location}
-    lab.pointer.rows[elsewhere.name] = replace(row, location=place, parameters=parameters)
+    lab.pointer.rows[elsewhere.name()] = replace(row, location=place, parameters=parameters)
     age_all(lab)
     orphan(lab, "data/x")
     with pytest.raises(InvalidInput, match=rf"{database}\.t2"):
@@ -344,7 +344,7 @@ def test_a_mismatch_is_kept_deleted_or_no_mismatch_as_the_caller_says(lab):
 
 def test_a_file_that_is_named_in_both_ways_is_live(lab):
     location = mismatched(lab)
-    lab.table.append([replace(lab.data_file(), file_path=location)], check_duplicates=False)
+    lab.table.append([replace(lab.data_file(), file_path=location)], check_duplicate_files=False)
     assert found(lab, prefix_mismatch="delete") == []
     assert location in lab.files.locations()
 

@@ -42,7 +42,7 @@ def test_a_later_version_gives_what_is_new(lab):
 
 def test_a_list_that_is_missing_raises(lab):
     lab.append()
-    lab.files.delete(lab.table.current_snapshot.manifest_list)
+    lab.files.delete(lab.table.current_snapshot().manifest_list)
     fresh = Lab()
     ports = fresh.catalog.services.ports
     with pytest.raises(MissingFile):

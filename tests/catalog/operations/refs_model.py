@@ -196,7 +196,9 @@ class RefsMachine(RuleBasedStateMachine):
         is_possible = is_possible and (discard or model.has_seen(caller, "main"))
         self._expect(
             caller,
-            lambda: self.tables[caller].rollback_to(target or 7, on_unseen_commits="discard" if discard else "refuse"),
+            lambda: self.tables[caller].rollback_to_snapshot(
+                target or 7, on_unseen_commits="discard" if discard else "refuse"
+            ),
             (lambda: model.move("main", target or 7)) if is_possible else None,
             discard=discard,
         )
@@ -279,7 +281,7 @@ class RefsMachine(RuleBasedStateMachine):
                 for entry in manifests.entries(manifests.list(table.ancestors(name)[0]))
                 if entry.is_live
             )
-            for name, ref in table.refs.items()
+            for name, ref in table.refs().items()
             if ref.is_branch
         }
 
@@ -299,8 +301,8 @@ class RefsMachine(RuleBasedStateMachine):
     def the_table_is_the_model(self) -> None:
         model = self.model
         table = self.catalog.load_table("logging.events")
-        assert {name: (ref.type, ref.snapshot_id) for name, ref in table.refs.items()} == model.refs
-        assert [entry["snapshot-id"] for entry in table.history()] == model.log
+        assert {name: (ref.type, ref.snapshot_id) for name, ref in table.refs().items()} == model.refs
+        assert [entry.snapshot_id for entry in table.history()] == model.log
         assert {each.snapshot_id: each.parent_id for each in table.snapshots()} == {
             id_: each.parent for id_, each in model.snapshots.items()
         }

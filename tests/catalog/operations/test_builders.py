@@ -183,7 +183,7 @@ def table(catalog: Catalog) -> Table:
 
 
 def columns(table: Table) -> list[str]:
-    return [f"{field.name}: {field.type}" for field in table.schema.fields]
+    return [f"{field.name}: {field.type}" for field in table.schema().fields]
 
 
 def test_a_block_commits_its_steps_at_once(table: Table, catalog: Catalog) -> None:
@@ -192,7 +192,7 @@ def test_a_block_commits_its_steps_at_once(table: Table, catalog: Catalog) -> No
         schema.add_column("host", "string", doc="who sent it")
         schema.add_column("place.alt", pa.float64()).rename_column("level", "severity")
         schema.update_column("size", "long", doc="in bytes").move_first("host")
-        schema.move_before("size", "level").move_after("level", after="place")
+        schema.move_before("size", "level").move_after("level", after_name="place")
         assert catalog.load_table("logging.events").metadata_location == before
     assert schema.report is not None
     assert schema.report.previous_metadata_location == before
@@ -203,7 +203,7 @@ def test_a_block_commits_its_steps_at_once(table: Table, catalog: Catalog) -> No
         "place: struct<5: lat: optional float, 7: alt: optional double>",
         "severity: string",
     ]
-    assert catalog.load_table("logging.events").schema.same_as(table.schema)
+    assert catalog.load_table("logging.events").schema().same_as(table.schema())
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_block_commits_its_steps_at_once(table: Table, catalog: Catalog) -> No
 )
 def test_types_are_ours_the_specs_or_pyarrows(table: Table, given: Any, expected: str) -> None:
     table.update_schema().add_column("new", given).commit()
-    assert str(table.schema.fields[-1].type) == expected
+    assert str(table.schema().fields[-1].type) == expected
 
 
 @pytest.mark.parametrize("given", ["varchar(10)", pa.uint64(), 5, None, {"type": "lost"}])
@@ -234,25 +234,25 @@ def test_a_union_takes_schemas_of_all_kinds(table: Table) -> None:
     table.update_schema().union_by_name(
         {"type": "struct", "fields": [{"id": 1, "name": "b", "required": False, "type": "int"}]}
     ).commit()
-    table.update_schema().union_by_name(table.schema).commit()
+    table.update_schema().union_by_name(table.schema()).commit()
     assert columns(table)[-2:] == ["a: int", "b: int"]
-    assert not table.schema.fields[-2].required
+    assert not table.schema().fields[-2].required
 
 
 def test_identifier_fields_are_set(table: Table) -> None:
     with table.update_schema(allow_incompatible_changes=True) as schema:
         schema.add_column("id", "long", required=True).set_identifier_fields("id")
-    assert table.schema.identifier_field_ids == {table.schema.fields[-1].id}
+    assert table.schema().identifier_field_ids == {table.schema().fields[-1].id}
 
 
 def test_defaults_need_version_three(table: Table) -> None:
     with pytest.raises(InvalidInput, match="column n: defaults are not supported until v3"):
-        table.update_schema().add_column("n", "int", default=1)
-    table.upgrade_format_version(3)
-    table.update_schema().add_column("n", "int", default=1, required=True).update_column(
-        "level", default="INFO"
+        table.update_schema().add_column("n", "int", default_value=1)
+    table.upgrade_table_version(3)
+    table.update_schema().add_column("n", "int", default_value=1, required=True).set_default_value(
+        "level", "INFO"
     ).commit()
-    assert table.schema.fields[-1].initial_default == 1
+    assert table.schema().fields[-1].initial_default == 1
 
 
 def test_bad_input_writes_nothing(table: Table, files: MemoryFiles) -> None:
@@ -303,7 +303,7 @@ def test_many_writers_at_once_lose_no_column_and_share_no_id(table: Table, catal
     with ThreadPoolExecutor(16) as pool:
         outcomes = sorted(pool.map(add, range(16)))
     assert outcomes == sorted([*(f"c{at}" for at in range(1, 16, 2)), "shared", *["refused"] * 7])
-    added = [field for field in table.refresh().schema.fields if field.id > 5]
+    added = [field for field in table.refresh().schema().fields if field.id > 5]
     assert sorted(field.name for field in added) == sorted({*outcomes} - {"refused"})
     assert sorted(field.id for field in added) == list(range(6, 15))
 
@@ -322,7 +322,7 @@ def test_a_step_of_a_transaction_returns_none_and_is_seen_by_the_next(table: Tab
             schema.update_column("mine", doc="ours")
         catalog.load_table("logging.events").update_schema().add_column("theirs", "int").commit()
     assert columns(table)[-2:] == ["theirs: int", "mine: date"]
-    assert table.schema.fields[-1].doc == "ours"
+    assert table.schema().fields[-1].doc == "ours"
 
 
 FLAT_SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("id", pa.int64())])
@@ -334,7 +334,7 @@ def events(catalog: Catalog) -> Table:
 
 
 def fields(events: Table) -> list[str]:
-    return [str(field) for field in events.spec.fields]
+    return [str(field) for field in events.spec().fields]
 
 
 def test_fields_are_added_removed_and_renamed(events: Table) -> None:
@@ -368,27 +368,27 @@ def test_writers_who_add_different_fields_both_succeed(events: Table, catalog: C
 
 
 def test_the_sort_order_is_replaced(events: Table) -> None:
-    events.replace_sort_order().asc("level").desc("id", transform="bucket[4]", nulls="first").commit()
+    events.update_sort_order().asc("level").desc("id", transform="bucket[4]", null_order="nulls-first").commit()
     assert [str(field) for field in events.metadata.sort_order.fields] == [
         "identity(1) asc nulls-first",
         "bucket[4](3) desc nulls-first",
     ]
-    with events.replace_sort_order(case_sensitive=False) as order:
+    with events.update_sort_order(case_sensitive=False) as order:
         order.desc("EVENT_TIME")
     assert [str(field) for field in events.metadata.sort_order.fields] == ["identity(2) desc nulls-last"]
-    events.replace_sort_order().commit()
+    events.update_sort_order().commit()
     assert events.metadata.sort_order.is_unsorted
 
 
 def test_a_column_to_sort_by_exists(events: Table) -> None:
     with pytest.raises(InvalidInput, match="missing column: none"):
-        events.replace_sort_order().asc("none")
+        events.update_sort_order().asc("none")
 
 
 def test_a_partition_column_goes_after_its_field_in_one_transaction(events: Table, catalog: Catalog) -> None:
     with events.transaction() as tx:
         tx.update_spec().remove_field("event_time_day").add_identity("level").commit()
         tx.update_schema().delete_column("event_time").commit()
-        tx.replace_sort_order().asc("id").commit()
+        tx.update_sort_order().asc("id").commit()
     assert catalog.load_table("logging.events").metadata.current_schema_id == 1
     assert fields(events) == ["1001: level: identity(1)"]

@@ -43,7 +43,7 @@ def test_properties_are_set_and_removed(table: Table, catalog: Catalog) -> None:
     assert "a" not in other.properties
     assert "c" not in other.properties
     assert other.properties["b"] == "2"
-    with pytest.raises(InvalidInput, match="upgrade_format_version"):
+    with pytest.raises(InvalidInput, match="upgrade_table_version"):
         table.set_properties({"format-version": "3"})
 
 
@@ -86,18 +86,18 @@ def test_the_folder_of_another_table_is_refused(table: Table, catalog: Catalog) 
 
 def test_the_format_version_is_upgraded_with_rows_that_get_ids(table: Table) -> None:
     table.append([DataFile("file:/in/a.parquet", "PARQUET", 5, 10)])
-    table.upgrade_format_version(3)
+    table.upgrade_table_version(3)
     table.append([DataFile("file:/in/b.parquet", "PARQUET", 7, 10)])
-    head = table.current_snapshot
+    head = table.current_snapshot()
     assert head is not None
     assert (head.first_row_id, table.metadata.next_row_id) == (0, 12)
     with pytest.raises(InvalidInput, match="Cannot downgrade v3 table to v2"):
-        table.upgrade_format_version(2)
+        table.upgrade_table_version(2)
 
 
 def test_statistics_are_set_and_removed(table: Table) -> None:
     table.append([DataFile("file:/in/a.parquet", "PARQUET", 1, 10)])
-    head = table.current_snapshot
+    head = table.current_snapshot()
     assert head is not None
     table.set_statistics({"snapshot-id": head.snapshot_id, **STATISTICS})
     table.set_partition_statistics({"snapshot-id": head.snapshot_id, **PARTITION_STATISTICS})
@@ -112,7 +112,7 @@ def test_statistics_are_set_and_removed(table: Table) -> None:
 def test_all_of_them_are_steps_of_a_transaction(table: Table) -> None:
     before = table.metadata_location
     with table.transaction() as tx:
-        tx.upgrade_format_version(3)
+        tx.upgrade_table_version(3)
         tx.set_properties({"b": "2"})
         tx.remove_properties("a")
         tx.set_location("file:/warehouse/moved")
@@ -121,9 +121,9 @@ def test_all_of_them_are_steps_of_a_transaction(table: Table) -> None:
     assert tx.report is not None
     assert tx.report.previous_metadata_location == before
     assert (table.metadata.format_version, table.metadata.location) == (3, "file:/warehouse/moved")
-    assert str(table.schema.fields[-1].type) == "variant"
+    assert str(table.schema().fields[-1].type) == "variant"
     assert "a" not in table.properties
-    assert table.current_snapshot is not None
+    assert table.current_snapshot() is not None
 
 
 def test_a_replaced_table_is_another_one(table: Table, catalog: Catalog) -> None:
@@ -132,7 +132,7 @@ def test_a_replaced_table_is_another_one(table: Table, catalog: Catalog) -> None
     for change in (
         lambda: table.set_properties({"b": "2"}),
         lambda: table.update_schema().add_column("n", "int").commit(),
-        lambda: table.upgrade_format_version(3),
+        lambda: table.upgrade_table_version(3),
     ):
         with pytest.raises(CommitFailed, match="UUID does not match"):
             change()
@@ -149,13 +149,13 @@ def test_an_update_without_its_commit_leaves_a_warning_that_names_the_call(
     table.update_schema().add_column("host", "string")
     table.update_spec().add_field("level", "identity").add_field("level", "truncate[2]")
     with table.transaction() as tx:
-        tx.replace_sort_order().asc("level")
+        tx.update_sort_order().asc("level")
     gc.collect()
     warnings = [each.getMessage() for each in caplog.records if each.name.endswith("builders")]
     assert [each.partition(" dropped")[0] for each in warnings] == [
         "update_schema(): 1 steps were",
         "update_spec(): 2 steps were",
-        "replace_sort_order(): 1 steps were",
+        "update_sort_order(): 1 steps were",
     ]
 
 
@@ -164,7 +164,7 @@ def test_a_refused_type_or_transform_leaves_no_warning(table: Table, caplog: pyt
         lambda: table.update_schema().add_column("host", "string").add_column("size", "number"),
         lambda: table.update_schema().add_column("host", "string").update_column("level", "number"),
         lambda: table.update_spec().add_field("level", "identity").add_field("level", "weekly"),
-        lambda: table.replace_sort_order().asc("level").desc("level", transform="weekly"),
+        lambda: table.update_sort_order().asc("level").desc("level", transform="weekly"),
     ):
         with pytest.raises(InvalidInput):
             refused()

@@ -50,7 +50,7 @@ def test_a_snapshot_that_another_caller_tagged_meanwhile_is_kept(lab):
         lab.table.expire_snapshots(snapshot_ids=[first])
     assert lab.reachable() <= lab.present()
     lab.table.refresh().expire_snapshots(FUTURE)
-    assert {each.snapshot_id for each in lab.table.snapshots()} == {first, lab.table.current_snapshot.snapshot_id}
+    assert {each.snapshot_id for each in lab.table.snapshots()} == {first, lab.table.current_snapshot().snapshot_id}
 
 
 def test_two_expirations_at_once_delete_each_file_once_or_not_at_all(lab):
@@ -62,7 +62,7 @@ def test_two_expirations_at_once_delete_each_file_once_or_not_at_all(lab):
 
 
 def test_a_dry_run_refuses_what_the_call_would(lab):
-    head = lab.table.current_snapshot.snapshot_id
+    head = lab.table.current_snapshot().snapshot_id
     with pytest.raises(RequirementFailed, match="branch main names it"):
         lab.table.expire_snapshots(snapshot_ids=[head], dry_run=True)
     lab.table.set_properties({"gc.enabled": "false"})
@@ -112,9 +112,9 @@ def with_three_files(catalog):
 
 
 def test_the_manifests_become_one(table):
-    report = table.rewrite_manifests(summary={"job": "nightly"})
-    assert table.current_snapshot.snapshot_id == report.snapshot_ids[0]
-    summary = table.current_snapshot.summary
+    report = table.rewrite_manifests(snapshot_properties={"job": "nightly"})
+    assert table.current_snapshot().snapshot_id == report.snapshot_ids[0]
+    summary = table.current_snapshot().summary
     assert (summary["operation"], summary["manifests-replaced"], summary["job"]) == ("replace", "3", "nightly")
 
 
@@ -130,7 +130,7 @@ def test_it_may_be_a_step_of_a_transaction(table, files):
         tx.rewrite_manifests()
         tx.rewrite_manifests()
     assert len(tx.report.snapshot_ids) == 2
-    assert table.current_snapshot.summary["total-data-files"] == "4"
+    assert table.current_snapshot().summary["total-data-files"] == "4"
 
 
 def test_a_spec_that_the_table_lacks_is_refused_and_leaves_no_file(table, files):
@@ -147,7 +147,7 @@ def test_a_rewrite_that_cannot_read_a_manifest_leaves_none_of_its_own(files, poi
         table.update_spec().add_field("id", "bucket[4]").commit()
         for name in "de":
             table.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10, {"id_bucket_4": 1}, spec_id=1)])
-        listed = catalog.manifests().list(table.current_snapshot)
+        listed = catalog.manifests().list(table.current_snapshot())
     [lost, *_] = [each.manifest_path for each in listed if each.partition_spec_id == 0]
     files.delete(lost)
     before = set(files.locations())
@@ -165,8 +165,8 @@ def test_an_upgrade_that_overtakes_a_rewrite_leaves_every_file_its_sequence_numb
         for name in "ab":
             table.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)])
         stale = copy.copy(table)
-        table.upgrade_format_version(2)
+        table.upgrade_table_version(2)
         stale.rewrite_manifests()
         manifests = catalog.manifests()
-        entries = list(manifests.entries(manifests.list(stale.current_snapshot)))
+        entries = list(manifests.entries(manifests.list(stale.current_snapshot())))
     assert [(each.sequence_number, each.file_sequence_number) for each in entries] == [(0, 0), (0, 0)]

@@ -56,7 +56,7 @@ def table(catalog):
 def live(catalog):
     def names(table):
         manifests = catalog.manifests()
-        entries = manifests.entries(manifests.list(table.current_snapshot))
+        entries = manifests.entries(manifests.list(table.current_snapshot()))
         return sorted(each.data_file.file_path.removeprefix("file:/data/") for each in entries if each.is_live)
 
     return names
@@ -68,7 +68,7 @@ def test_footers_describe_the_files_of_any_operation(table, live):
     assert live(table) == ["other-one.parquet", "three.parquet", "two.parquet"]
     report = table.rewrite(["file:/data/two.parquet"], ["file:/data/other-two.parquet"])
     assert live(table) == ["other-one.parquet", "other-two.parquet", "three.parquet"]
-    assert table.current_snapshot.snapshot_id == report.snapshot_ids[0]
+    assert table.current_snapshot().snapshot_id == report.snapshot_ids[0]
 
 
 def test_a_rerun_under_its_key_adds_nothing_even_if_its_files_are_gone(table, files):
@@ -86,7 +86,7 @@ def test_a_rerun_whose_file_was_deleted_finds_its_first_run(table, files):
     files.write("file:/in/1.parquet", parquet(1))
     first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
     assert files.delete("file:/in/1.parquet")
-    again = table.append(["file:///in/1.parquet"], summary={"iceberg-hms.idempotency-key": "load-1"})
+    again = table.append(["file:///in/1.parquet"], snapshot_properties={"iceberg-hms.idempotency-key": "load-1"})
     assert again.already_committed
     assert again.snapshot_ids == first.snapshot_ids
     for key in ("load-2", None):
@@ -130,7 +130,7 @@ def test_files_may_come_from_an_iterator(table, live):
     table.rewrite(remove=each("other-two"), add=each("two"))
     table.replace_partitions(each("one"))
     assert live(table) == ["one.parquet", "three.parquet", "two.parquet"]
-    table.overwrite(each("other-one"), where="event_time < '2021-04-03'")
+    table.overwrite(each("other-one"), overwrite_filter="event_time < '2021-04-03'")
     table.row_delta(each("other-three"))
     with table.transaction() as tx:
         tx.append(each("other-two"))
@@ -160,12 +160,12 @@ VERIFIED = [
 
 @pytest.mark.parametrize("verified", VERIFIED)
 def test_an_operation_looks_for_the_files_of_records_on_request(table, files, verified):
-    before, size = table.current_snapshot.snapshot_id, len(files.read("file:/data/other-one.parquet"))
+    before, size = table.current_snapshot().snapshot_id, len(files.read("file:/data/other-one.parquet"))
     with pytest.raises(MissingFile, match=r"none\.parquet"):
         verified(table, "none", size)
     with pytest.raises(InvalidInput, match=f"other-one.parquet has {size} bytes, and its record says {size + 1}"):
         verified(table, "other-one", size + 1)
-    assert table.refresh().current_snapshot.snapshot_id == before
+    assert table.refresh().current_snapshot().snapshot_id == before
     assert verified(table, "other-one", size).snapshot_ids
 
 
@@ -209,7 +209,7 @@ def test_a_live_file_is_not_appended_again_through_a_linked_folder(linked):
         table.overwrite([f"{real}/2.parquet", f"{link}/2.parquet"])
     assert [each.snapshot_id for each in table.refresh().snapshots()] == [first]
     table.append([f"{link}/2.parquet"])
-    table.append([f"{link}/1.parquet"], check_duplicates=False)
+    table.append([f"{link}/1.parquet"], check_duplicate_files=False)
     assert len(table.snapshots()) == 3
 
 

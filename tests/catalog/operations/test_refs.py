@@ -61,7 +61,7 @@ def append(table, name, **options):
 def live(catalog, ref="main"):
     table = catalog.load_table("logging.events")
     manifests = catalog.services.ports.manifests()
-    head = table.snapshot_by_id(table.refs[ref].snapshot_id)
+    head = table.snapshot_by_id(table.refs()[ref].snapshot_id)
     entries = manifests.entries(manifests.list(head))
     return sorted(entry.data_file.file_path[len("file:/in/") : -len(".parquet")] for entry in entries if entry.is_live)
 
@@ -70,7 +70,7 @@ def test_branches_and_tags_are_made_moved_renamed_and_removed(table, catalog):
     first, second = append(table, "a"), append(table, "b")
     table.create_branch("audit", min_snapshots_to_keep=2, max_snapshot_age_ms=3, max_ref_age_ms=4)
     table.create_tag("eod", first, 9)
-    assert table.refs == {
+    assert table.refs() == {
         "main": Ref(second),
         "audit": Ref(second, "branch", 2, 3, 4),
         "eod": Ref(first, "tag", None, None, 9),
@@ -78,33 +78,33 @@ def test_branches_and_tags_are_made_moved_renamed_and_removed(table, catalog):
     append(table, "c", branch="audit")
     assert (live(catalog), live(catalog, "audit")) == (["a", "b"], ["a", "b", "c"])
     table.replace_branch("audit", first, max_ref_age_ms=5)
-    assert table.refs["audit"] == Ref(first, "branch", 2, 3, 5)
-    table.replace_branch("audit", ref="main")
+    assert table.refs()["audit"] == Ref(first, "branch", 2, 3, 5)
+    table.replace_branch("audit", ref_name="main")
     table.replace_tag("eod", second)
-    assert (table.refs["audit"].snapshot_id, table.refs["eod"]) == (second, Ref(second, "tag", None, None, 9))
+    assert (table.refs()["audit"].snapshot_id, table.refs()["eod"]) == (second, Ref(second, "tag", None, None, 9))
     table.rename_branch("audit", "checked")
     table.set_branch_retention("checked", min_snapshots_to_keep=7)
     table.set_tag_retention("eod", 8)
-    assert table.refs["checked"] == Ref(second, "branch", 7, 3, 5)
-    assert table.refs["eod"].max_ref_age_ms == 8
+    assert table.refs()["checked"] == Ref(second, "branch", 7, 3, 5)
+    assert table.refs()["eod"].max_ref_age_ms == 8
     table.remove_branch("checked")
     table.remove_tag("eod")
-    assert table.refs == {"main": Ref(second)}
+    assert table.refs() == {"main": Ref(second)}
 
 
 def test_a_branch_of_an_empty_table_gets_an_empty_snapshot(table, catalog):
     report = table.create_branch("audit", max_ref_age_ms=4)
     (made,) = table.snapshots()
     assert report.snapshot_ids == (made.snapshot_id,)
-    assert table.refs == {"audit": Ref(made.snapshot_id, "branch", None, None, 4)}
-    assert (table.current_snapshot, made.operation, live(catalog, "audit")) == (None, "append", [])
+    assert table.refs() == {"audit": Ref(made.snapshot_id, "branch", None, None, 4)}
+    assert (table.current_snapshot(), made.operation, live(catalog, "audit")) == (None, "append", [])
 
 
 def test_a_branch_that_was_asked_for_while_the_table_was_empty_is_at_main_if_it_is_not(table, other):
     head = append(other, "a")
     report = table.create_branch("audit")
     assert report.snapshot_ids == ()
-    assert table.refs["audit"] == Ref(head)
+    assert table.refs()["audit"] == Ref(head)
     with pytest.raises(RequirementFailed, match="branch audit already exists"):
         other.create_branch("audit")
 
@@ -113,7 +113,7 @@ def test_a_tag_is_of_the_table_as_it_is(table, other):
     append(table, "a")
     head = append(other, "b")
     table.create_tag("eod")
-    assert table.refs["eod"].snapshot_id == head
+    assert table.refs()["eod"].snapshot_id == head
 
 
 def test_a_branch_is_fast_forwarded_to_what_was_audited(table, other):
@@ -124,7 +124,7 @@ def test_a_branch_is_fast_forwarded_to_what_was_audited(table, other):
     with pytest.raises(RequirementFailed, match=f"branch audit has moved .* with snapshot {later}"):
         table.fast_forward("main", "audit")
     table.refresh().fast_forward("main", "audit")
-    assert (table.current_snapshot.snapshot_id, table.current_snapshot.parent_id) == (later, audited)
+    assert (table.current_snapshot().snapshot_id, table.current_snapshot().parent_id) == (later, audited)
 
 
 def test_a_branch_with_other_commits_is_not_forwarded(table, other):
@@ -140,15 +140,15 @@ def test_a_rollback_does_not_lose_what_its_caller_has_not_seen(table, other, cat
     first, _ = append(table, "a"), append(table, "b")
     theirs = append(other, "c")
     for roll_back in (
-        lambda: table.rollback_to(first),
-        lambda: table.rollback_to_timestamp(table.current_snapshot.timestamp_ms),
+        lambda: table.rollback_to_snapshot(first),
+        lambda: table.rollback_to_timestamp(table.current_snapshot().timestamp_ms),
         lambda: table.set_current_snapshot(first),
         lambda: table.replace_branch("main", first),
     ):
         with pytest.raises(RequirementFailed, match=f"branch main has moved .* with snapshot {theirs}"):
             roll_back()
     assert live(catalog) == ["a", "b", "c"]
-    table.rollback_to(first, on_unseen_commits="discard")
+    table.rollback_to_snapshot(first, on_unseen_commits="discard")
     assert live(catalog) == ["a"]
     table.set_current_snapshot(theirs)
     assert live(catalog) == ["a", "b", "c"]
@@ -156,12 +156,12 @@ def test_a_rollback_does_not_lose_what_its_caller_has_not_seen(table, other, cat
 
 def test_main_goes_back_in_time_and_the_log_tells_when(table):
     first, second = append(table, "a"), append(table, "b")
-    table.rollback_to(first)
-    assert [entry["snapshot-id"] for entry in table.history()] == [first, second, first]
-    when = table.history()[-1]["timestamp-ms"]
-    assert table.snapshot_as_of(when + 60_000).snapshot_id == first
+    table.rollback_to_snapshot(first)
+    assert [entry.snapshot_id for entry in table.history()] == [first, second, first]
+    when = table.history()[-1].timestamp_ms
+    assert table.snapshot_as_of_timestamp(when + 60_000).snapshot_id == first
     zoned = datetime.datetime.fromtimestamp(when / 1_000 + 60, datetime.UTC)
-    assert table.snapshot_as_of(zoned).snapshot_id == first
+    assert table.snapshot_as_of_timestamp(zoned).snapshot_id == first
     with pytest.raises(InvalidInput, match="no time zone"):
         table.rollback_to_timestamp(datetime.datetime(2024, 1, 1))  # noqa: DTZ001 - that is the point
 
@@ -171,7 +171,7 @@ def test_main_goes_back_to_a_time(table):
     table.set_current_snapshot(second)
     after = table.snapshot_by_id(second).timestamp_ms + 1
     table.rollback_to_timestamp(after)
-    assert table.current_snapshot.snapshot_id == second
+    assert table.current_snapshot().snapshot_id == second
     with pytest.raises(RequirementFailed, match="no snapshot older than"):
         table.rollback_to_timestamp(table.snapshot_by_id(first).timestamp_ms)
 
@@ -195,8 +195,8 @@ def test_an_append_is_staged_audited_and_published(table, other, catalog):
     append(other, "c")
     published = other.publish_changes("nightly")
     assert live(catalog) == ["a", "b", "c"]
-    assert other.current_snapshot.summary["published-wap-id"] == "nightly"
-    assert published.snapshot_ids == (other.current_snapshot.snapshot_id,)
+    assert other.current_snapshot().summary["published-wap-id"] == "nightly"
+    assert published.snapshot_ids == (other.current_snapshot().snapshot_id,)
     with pytest.raises(RequirementFailed, match=f"snapshot {staged} was cherry-picked already"):
         table.publish_changes("nightly")
 
@@ -206,7 +206,7 @@ def test_a_staged_append_that_is_next_is_published_as_it_is(table, catalog):
     (staged,) = table.append([data_file("b")], stage_only=True).snapshot_ids
     assert live(catalog) == ["a"]
     report = table.cherry_pick(staged)
-    assert (report.snapshot_ids, report.already_committed, table.current_snapshot.snapshot_id) == ((), False, staged)
+    assert (report.snapshot_ids, report.already_committed, table.current_snapshot().snapshot_id) == ((), False, staged)
     assert live(catalog) == ["a", "b"]
 
 
@@ -268,7 +268,7 @@ def test_a_job_that_stages_runs_once_and_is_known_where_it_was_published(table, 
 def test_a_rolled_back_job_runs_again(table, other, catalog):
     first = append(table, "a")
     append(table, "b", idempotency_key="job")
-    table.rollback_to(first)
+    table.rollback_to_snapshot(first)
     assert not other.append([data_file("b")], idempotency_key="job").already_committed
     assert live(catalog) == ["a", "b"]
 
@@ -283,7 +283,7 @@ def test_steps_of_a_transaction_see_the_refs_of_the_steps_before_them(table, cat
         tx.fast_forward("main", "audit")
         tx.remove_branch("audit")
     assert (live(catalog), live(catalog, "after-b")) == (["a", "b", "c"], ["a", "b"])
-    assert set(table.refs) == {"main", "after-b"}
+    assert set(table.refs()) == {"main", "after-b"}
     assert len(tx.report.snapshot_ids) == 2
 
 
@@ -306,7 +306,7 @@ def test_a_pick_in_a_transaction_that_moves_main_forward_adds_only_the_other_sna
     with table.transaction() as tx:
         tx.cherry_pick(staged)
         tx.append([data_file("c")])
-    assert tx.report.snapshot_ids == (table.current_snapshot.snapshot_id,)
+    assert tx.report.snapshot_ids == (table.current_snapshot().snapshot_id,)
     assert live(catalog) == ["a", "b", "c"]
 
 
@@ -316,7 +316,7 @@ def test_bad_input_is_refused_and_changes_nothing(table):
     before = table.metadata_location
     calls = {
         "not both": lambda: table.replace_branch("main"),
-        "and not both": lambda: table.set_current_snapshot(1, ref="main"),
+        "and not both": lambda: table.set_current_snapshot(1, ref_name="main"),
         'must be "refuse" or "discard"': lambda: table.remove_branch("b", on_unseen_commits="keep"),
         "a WAP id is a text": lambda: table.publish_changes(7),
         "must not be empty": lambda: table.publish_changes(""),
@@ -326,7 +326,7 @@ def test_bad_input_is_refused_and_changes_nothing(table):
         "no tag can have that name": lambda: table.create_tag("main"),
         "main never expires": lambda: table.set_branch_retention("main", max_ref_age_ms=1),
         "no setting of": lambda: table.set_branch_retention("main"),
-        "eod is a tag, not a branch": lambda: table.replace_branch("eod", ref="main"),
+        "eod is a tag, not a branch": lambda: table.replace_branch("eod", ref_name="main"),
         "needs a name": lambda: table.create_branch(""),
     }
     for message, call in calls.items():

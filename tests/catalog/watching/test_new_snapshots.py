@@ -220,7 +220,7 @@ def test_a_table_that_got_a_second_name_is_no_renamed_one(
     append(table)
     watcher = begun(catalog)
     # As another catalog registers it.
-    pointer.rows[TableName("nyc", "copy")] = pointer.rows[table.name]
+    pointer.rows[TableName("nyc", "copy")] = pointer.rows[table.name()]
     append(table)
     assert [(name, kind) for name, kind, _ in kinds(watcher.poll())] == [
         ("nyc.copy", "created"),
@@ -248,7 +248,7 @@ def test_a_table_that_is_renamed_while_the_rows_are_read_is_not_dropped(
 def test_a_rollback_and_a_gap_have_kinds_of_their_own(catalog: Catalog, table: Table) -> None:
     first, second = append(table), append(table)
     watcher = begun(catalog)
-    table.rollback_to(first)
+    table.rollback_to_snapshot(first)
     third = append(table)
     left, gained = watcher.poll()
     assert (left.kind, left.left, left.snapshot and left.snapshot.snapshot_id) == (
@@ -422,7 +422,7 @@ def test_a_table_that_cannot_be_read_holds_up_no_other_and_loses_nothing(
     monkeypatch.setattr(catalog.services.coordinator, "read_metadata", read)
     assert kinds(watcher.poll()) == [("nyc.other", "snapshot", seen)]
     assert list(watcher.poll()) == []
-    assert list(watcher.unreadable) == [table.name]
+    assert list(watcher.unreadable) == [table.name()]
     assert len([each for each in caplog.records if "cannot be read" in each.message]) == 1
     with pytest.raises(StorageError):
         list(catalog.new_snapshots(["nyc"]).poll())
@@ -450,7 +450,7 @@ def test_a_store_that_does_not_answer_for_the_former_metadata_makes_no_gap(
     with monkeypatch.context() as patched:
         patched.setattr(catalog.services.coordinator, "read_metadata", read)
         assert list(watcher.poll()) == []
-        assert list(watcher.unreadable) == [table.name]
+        assert list(watcher.unreadable) == [table.name()]
     [gap] = watcher.poll()
     assert (gap.kind, gap.snapshot and gap.snapshot.snapshot_id) == (ChangeKind.GAP, last)
     assert (first, second) != (last, last)
@@ -568,7 +568,7 @@ def _act(
         case "expire" if known:
             table.expire_snapshots(snapshot_ids=[each for each in known[: number + 1] if each not in line[:1]])
         case "rollback" if line:
-            table.rollback_to(line[number % len(line)])
+            table.rollback_to_snapshot(line[number % len(line)])
         case "current" if known:
             table.set_current_snapshot(known[number % len(known)])
         case "drop":

@@ -75,7 +75,7 @@ class FakeTable:
 
     def __init__(self, folder: Path, failing: tuple[int, ...] = ()) -> None:
         self.metadata = SimpleNamespace(location=f"file:{folder}/a table")
-        self.schema = SCHEMA
+        self.schema = lambda: SCHEMA
         self.failing = failing
         self.files: list[str] = []
 

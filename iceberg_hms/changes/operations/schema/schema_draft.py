@@ -270,7 +270,7 @@ class SchemaDraft:
             raise InvalidInput(
                 f"Cannot set a default of column {name}: defaults are not supported until "
                 f"v{DEFAULTS_FORMAT_VERSION}, the table has v{self.base.format_version}",
-                next_step=f"upgrade the table with upgrade_format_version({DEFAULTS_FORMAT_VERSION})",
+                next_step=f"upgrade the table with upgrade_table_version({DEFAULTS_FORMAT_VERSION})",
             )
         try:
             return default_json(type_, default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.metadata_operation import MetadataOperation
@@ -18,12 +18,12 @@ from iceberg_hms.format.schema.types import NestedField
 
 @dataclass(frozen=True, slots=True)
 class SortTerm:
-    """One term of an order. nulls: where they go."""
+    """One term of an order. null_order: "nulls-first" or "nulls-last"."""
 
     source: Path
     transform: Transform
-    direction: Literal["asc", "desc"]
-    nulls: Literal["first", "last"]
+    direction: str
+    null_order: str
 
     def bind(self, base: TableMetadata, *, case_sensitive: bool) -> SortField:
         """The field for a state of the table. Raises InvalidInput that names the column."""
@@ -33,9 +33,9 @@ class SortTerm:
         except InvalidInput as error:
             what = f"Cannot sort by {self.transform} of {shown_path(self.source)}"
             raise InvalidInput(f"{what}: {error.message}") from error
-        if self.nulls not in ("first", "last"):
-            raise InvalidInput(f'nulls must be "first" or "last", but is {self.nulls!r}')
-        return SortField(column.id, self.transform, self.direction, f"nulls-{self.nulls}")
+        if self.null_order not in ("nulls-first", "nulls-last"):
+            raise InvalidInput(f'null_order must be "nulls-first" or "nulls-last", but is {self.null_order!r}')
+        return SortField(column.id, self.transform, self.direction, self.null_order)
 
     def column(self, base: TableMetadata, *, case_sensitive: bool) -> NestedField:
         """The column. Raises InvalidInput if the table lacks it."""

@@ -117,7 +117,7 @@ def _check_layout(base: TableMetadata, schema: Schema) -> None:
         if str(field.transform) != "void"
     ]
     uses += [
-        (f"sort field {field}", "choose another order with replace_sort_order()", field)
+        (f"sort field {field}", "choose another order with update_sort_order()", field)
         for field in base.sort_order.fields
     ]
     for what, advice, field in uses:

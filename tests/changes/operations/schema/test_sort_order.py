@@ -14,13 +14,13 @@ from iceberg_hms.format.schema import types
 from tests.changes.operations.columns import committed, evolve, wide_table
 
 
-def term(source: Any, direction: Any = "asc", transform: str = "identity", nulls: Any = "first") -> SortTerm:
-    return SortTerm(source, to_transform(transform), direction, nulls)
+def term(source: Any, direction: Any = "asc", transform: str = "identity", null_order: Any = "nulls-first") -> SortTerm:
+    return SortTerm(source, to_transform(transform), direction, null_order)
 
 
 def test_the_order_is_the_default_and_the_old_one_stays() -> None:
     base = wide_table()
-    new = committed(base, ReplaceSortOrder(base, [term("level"), term("place.lat", "desc", nulls="last")]))
+    new = committed(base, ReplaceSortOrder(base, [term("level"), term("place.lat", "desc", null_order="nulls-last")]))
     assert repr(new.sort_order) == "SortOrder(1: [identity(2) asc nulls-first, identity(6) desc nulls-last])"
     again = committed(new, ReplaceSortOrder(new, [term("id", transform="bucket[4]")]))
     assert (again.default_sort_order_id, len(again.sort_orders)) == (2, 3)
@@ -35,7 +35,7 @@ def test_the_order_is_the_default_and_the_old_one_stays() -> None:
         (term("none"), "Cannot sort by missing column: none"),
         (term("place"), "Cannot sort by identity of place: Invalid source type"),
         (term("level", transform="day"), "Cannot sort by day of level: Invalid source type string"),
-        (term("level", nulls="middle"), 'nulls must be "first" or "last"'),
+        (term("level", null_order="middle"), 'null_order must be "nulls-first"'),
     ],
 )
 def test_what_is_refused_names_the_column(bad: SortTerm, why: str) -> None:
