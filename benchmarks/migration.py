@@ -128,6 +128,7 @@ def _race(spark: Any, catalog: Catalog, arguments: Any, findings: list[str]) -> 
             started = perf_counter()
             run(name)
             seconds[who].append(perf_counter() - started)
+            print(name, who, round(seconds[who][-1], 1), flush=True)
             _check(catalog, name, arguments, findings)
     return seconds
 

@@ -64,6 +64,8 @@ FOR_USERS = (
     "iceberg_hms/catalog/transaction.py",
     "iceberg_hms/catalog/watching/",
     "iceberg_hms/expressions/",
+    "iceberg_hms/migration/database.py",
+    "iceberg_hms/migration/more_files.py",
     "iceberg_hms/pyiceberg/catalog.py",
 )
 #: Names without a caller in the package, and who has one.
@@ -75,6 +77,8 @@ CALLED_ELSEWHERE = {
     "prepare": "logging's QueueHandler",
     "_create_staged_table": "PyIceberg's create_table_transaction",
     "_delete_old_metadata": "PyIceberg's Table, after each commit",
+    "addInPlace": "PySpark's accumulators",
+    "zero": "the same",
     "readAll": "Thrift",
     "cstringio_buf": "Thrift's C code",
     "cstringio_refill": "Thrift's C code",
@@ -90,6 +94,8 @@ READ_ANY_MANIFEST = {
     "iceberg_hms/catalog/table.py": "the same",
     "iceberg_hms/catalog/transaction.py": "the same",
     "iceberg_hms/catalog/maintenance/reachable_files.py": "the same",
+    "iceberg_hms/migration/more_files.py": "the same",
+    "iceberg_hms/migration/takeover.py": "the same",
 }
 #: Rooms of such callers.
 _FOR_OPERATORS = ("iceberg_hms/cli/", "iceberg_hms/inspect/", "iceberg_hms/testing/")

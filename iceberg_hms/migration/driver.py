@@ -25,7 +25,7 @@ _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class MigrationDriver:
     """catalog: on the metastore. executors: where tasks run. time_zone: the session's."""
 
     catalog: Catalog
@@ -38,7 +38,7 @@ class Driver:
 
 
 @contextmanager
-def driver_of(spark: SparkSession, catalog: Catalog | None, what: str) -> Iterator[Driver]:
+def driver_of(spark: SparkSession, catalog: Catalog | None, what: str) -> Iterator[MigrationDriver]:
     """For one operation. catalog: the caller's, which stays open; None: one with the session's metastore and warehouse,
     and otherwise the settings of the environment and of its file. what: the operation, for Spark's pages.
     Raises ConfigError if the session names no metastore, and nothing else does."""
@@ -50,7 +50,7 @@ def driver_of(spark: SparkSession, catalog: Catalog | None, what: str) -> Iterat
         catalog = assemble(Settings.load({name: value for name, value in found.items() if value}))
     try:
         executors = SparkExecutors(context, catalog.services.ports.runtime, what=what)
-        yield Driver(catalog, executors, ZoneInfo(str(spark.conf.get(_TIME_ZONE))))
+        yield MigrationDriver(catalog, executors, ZoneInfo(str(spark.conf.get(_TIME_ZONE))))
     finally:
         if own:
             catalog.close()

@@ -21,7 +21,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.identifiers import Identifier, table_name
-from iceberg_hms.migration.driver import Driver, driver_of
+from iceberg_hms.migration.driver import MigrationDriver, driver_of
 from iceberg_hms.migration.progress import delete_progress
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
@@ -75,7 +75,7 @@ def migrate(
         return _migrated(driver, row, options)
 
 
-def _migrated(driver: Driver, row: HiveRow, options: Options) -> MigrationReport:
+def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> MigrationReport:
     services = driver.services
     source = MigrationSource.of(row, time_zone=driver.time_zone)
     options.on_stage("read")

@@ -16,7 +16,7 @@ from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.identifiers import Identifier, table_name
-from iceberg_hms.migration.driver import Driver, driver_of
+from iceberg_hms.migration.driver import MigrationDriver, driver_of
 from iceberg_hms.migration.found_files import FoundFiles, folder_groups
 from iceberg_hms.migration.listing import listed_files
 from iceberg_hms.migration.progress import delete_progress
@@ -98,7 +98,7 @@ def late_files(spark: SparkSession, table: Identifier, *, catalog: Catalog | Non
         return LateFiles(*driver.executors.compare(listed, known, wanted="missing", named=_LATE_MAX))
 
 
-def _append(driver: Driver, name: TableName, files: Sequence[str]) -> MigrationReport:
+def _append(driver: MigrationDriver, name: TableName, files: Sequence[str]) -> MigrationReport:
     report = driver.catalog.load_table(name).append(files)
     return MigrationReport(
         str(name),
@@ -109,7 +109,7 @@ def _append(driver: Driver, name: TableName, files: Sequence[str]) -> MigrationR
     )
 
 
-def _committed(driver: Driver, name: TableName, takeover: Takeover, found: FoundFiles) -> MigrationReport:
+def _committed(driver: MigrationDriver, name: TableName, takeover: Takeover, found: FoundFiles) -> MigrationReport:
     try:
         report = driver.catalog.commit_change(name, takeover.append(found))
     except CommitStateUnknown:
@@ -121,7 +121,7 @@ def _committed(driver: Driver, name: TableName, takeover: Takeover, found: Found
 
 
 def _folders(
-    driver: Driver, metadata: TableMetadata, source: str, partition_filter: Mapping[str, object]
+    driver: MigrationDriver, metadata: TableMetadata, source: str, partition_filter: Mapping[str, object]
 ) -> Sequence[SourcePartition]:
     """Raises InvalidInput for a Hive table that is partitioned by columns by which the Iceberg table is not."""
     if "/" in source:
@@ -139,7 +139,8 @@ def _folders(
         raise InvalidInput(
             f"{row.name} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns: {keys}"
         )
-    fields = {str(metadata.schema.name_of(each.source_id)): each for each in metadata.spec.fields}
+    # The metastore folds case.
+    fields = {str(metadata.schema.name_of(each.source_id)).lower(): each for each in metadata.spec.fields}
     plain = {name for name, field in fields.items() if str(field.transform) == "identity"}
     if keys and (set(keys) != set(fields) or plain != set(fields)):
         raise InvalidInput(
@@ -158,11 +159,13 @@ def _folders(
 
 def _renamed(folder: SourcePartition, names: Mapping[str, str]) -> SourcePartition:
     """With the values under the names of the Iceberg table's partition fields."""
-    values = None if folder.values is None else {names[name]: value for name, value in folder.values.items()}
+    values = None if folder.values is None else {names[name.lower()]: value for name, value in folder.values.items()}
     return SourcePartition(folder.name, folder.location, values, folder.file_format)
 
 
-def _refuse_known(driver: Driver, work: Work, metadata: TableMetadata, folders: Sequence[SourcePartition]) -> None:
+def _refuse_known(
+    driver: MigrationDriver, work: Work, metadata: TableMetadata, folders: Sequence[SourcePartition]
+) -> None:
     listed = Side(partial(_listed_keys, work), list(folder_groups(folders)))
     count, some = driver.executors.compare(listed, _known(driver, metadata), wanted="common", named=_NAMED_MAX)
     if count:
@@ -172,7 +175,7 @@ def _refuse_known(driver: Driver, work: Work, metadata: TableMetadata, folders: 
         )
 
 
-def _known(driver: Driver, metadata: TableMetadata) -> Side:
+def _known(driver: MigrationDriver, metadata: TableMetadata) -> Side:
     """The live data files of a table's current snapshot."""
     snapshot = metadata.current_snapshot
     manifests = [] if snapshot is None else driver.services.ports.manifests().list(snapshot)

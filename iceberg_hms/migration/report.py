@@ -18,8 +18,8 @@ class MigrationReport:
 
     partitions: what each has, in the metastore's order; one without a name if the table has none. files, records, size:
     of all files that were described; size in bytes. reused_files: how many of them an earlier run had described.
-    problems: files and folders that cannot be taken over, the first ones of problem_count; in a run that was told to
-    skip them they are not in the table. metadata_location, snapshot_id: of the Iceberg table; None if nothing was made,
+    problems: files and folders that cannot be taken over, the first ones of problem_count; a run with
+    `skip_unreadable` left them out. metadata_location, snapshot_id: of the Iceberg table; None if nothing was made,
     and without files there is no snapshot. seconds: how long it took. error: why it failed.
     """
 

@@ -8,7 +8,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.identifiers import Identifier, table_name
-from iceberg_hms.migration.driver import Driver, driver_of
+from iceberg_hms.migration.driver import MigrationDriver, driver_of
 from iceberg_hms.migration.found_files import FoundFiles
 from iceberg_hms.migration.progress import delete_progress
 from iceberg_hms.migration.report import MigrationReport
@@ -53,7 +53,7 @@ def snapshot(
             delete_progress(driver.services.ports.files, takeover.work.progress_folder)
 
 
-def _created(driver: Driver, name: Identifier, takeover: Takeover, found: FoundFiles) -> MigrationReport:
+def _created(driver: MigrationDriver, name: Identifier, takeover: Takeover, found: FoundFiles) -> MigrationReport:
     try:
         updates = takeover.creation(found)
         report = driver.catalog.commit(name, [{"type": "assert-create"}], updates)

@@ -20,7 +20,7 @@ from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.updates.create import create_updates
-from iceberg_hms.migration.driver import Driver
+from iceberg_hms.migration.driver import MigrationDriver
 from iceberg_hms.migration.found_files import FoundFiles, find_files
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.work import RecursiveDirectory, SourcePartition, Work
@@ -46,7 +46,7 @@ class Takeover:
 
     table: which gets them. metadata: of that table, with a name mapping: by them the files are described."""
 
-    def __init__(self, driver: Driver, table: TableName, metadata: TableMetadata, options: Options) -> None:
+    def __init__(self, driver: MigrationDriver, table: TableName, metadata: TableMetadata, options: Options) -> None:
         self._driver = driver
         self._services: Services = driver.services
         self._table = table
