@@ -9,10 +9,10 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    Task,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
 )
