@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from iceberg_hms.local.gateway import JavaGateway, class_path, find_java
-from iceberg_hms.testing.contracts import table_pointer, view_pointer
+from iceberg_hms.testing.contracts import hive_tables, table_pointer, view_pointer
 from integration.engines.downloads import downloaded
 from integration.engines.site_files import write_site
 from integration.faults import ReapingMetastore
@@ -98,6 +98,10 @@ OF_THE_FENCE = frozenset(
         table_pointer.a_rename_that_requires_compare_and_swap_renames_the_table,
     }
 )
+
+
+#: The same of Hive tables.
+OF_THE_HIVE_TABLES_FENCE = frozenset({hive_tables.an_outdated_change_of_kind_changes_nothing})
 
 
 #: The same of views.
