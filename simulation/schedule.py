@@ -15,6 +15,7 @@ from iceberg_hms.testing.memory_metastore import LockRow
 from simulation.actors.catalog_callers import NAMES, CatalogCaller, LockOperator
 from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
+from simulation.actors.migrators import HiveWriter, Migrator
 from simulation.actors.movers import Mover
 from simulation.actors.table_users import TableExpirer, TableUser
 from simulation.actors.view_users import ViewUser
@@ -29,6 +30,7 @@ from simulation.actors.writers import (
     key_of,
 )
 from simulation.checks.checker import Checker, Promises
+from simulation.checks.kinds import KindChecker
 from simulation.checks.views import ViewChecker
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
@@ -40,7 +42,8 @@ from simulation.world.ensemble import Ensemble
 from simulation.world.faults import Wire
 from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
 from simulation.world.history import Answer, History, WriterKind
-from simulation.world.metastore import METADATA_LOCATION, Metastore, iceberg_row
+from simulation.world.hive_table import HIVE, hive_table_row
+from simulation.world.metastore import METADATA_LOCATION, Metastore, RowChange, iceberg_row
 from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import Storage
 
@@ -122,7 +125,15 @@ class Schedule:
         )
         self._writers: list[CoordinatorWriter | CommitServer | TableUser] = []
         self._other_actors: list[
-            ForeignWriter | CatalogCaller | LockOperator | Expirer | TableUser | Mover | ViewUser
+            ForeignWriter
+            | CatalogCaller
+            | LockOperator
+            | Expirer
+            | TableUser
+            | Mover
+            | ViewUser
+            | Migrator
+            | HiveWriter
         ] = []
         self._successors = 0
         self.checker = Checker(
@@ -143,11 +154,12 @@ class Schedule:
         )
         self._create_table()
         self.view_checker = ViewChecker(self.storage, self.history, self.scheduler.fail)
+        self.kind_checker = KindChecker(self.storage, self.history, self.metastore, self.scheduler.fail)
         self._watch()
 
     def _watch(self) -> None:
         """Have the checkers and the faults hear of what happens."""
-        self.metastore.on_row_change = self.checker.on_row_change
+        self.metastore.on_row_change = self._on_row_change
         self.metastore.on_view_change = self.view_checker.on_row_change
         self.storage.on_delete = self._on_delete
         self.checker.refused = self.metastore.refused
@@ -219,6 +231,8 @@ class Schedule:
             ),
             *(Mover(self.cluster, f"mover{index + 1}") for index in range(scenario.movers)),
             *(ViewUser(self.cluster, f"v{index + 1}", scenario.changes) for index in range(scenario.view_users)),
+            *(Migrator(self.cluster, f"m{index + 1}", scenario.changes) for index in range(scenario.migrators)),
+            *(HiveWriter(self.cluster, f"hive{index + 1}", scenario.changes) for index in range(scenario.hive_writers)),
             *(LockOperator(self.cluster, name, scenario.operator_actions) for name in self._operators()),
             *(Expirer(self.cluster, name) for name in self._expirers()),
             *(TableExpirer(self.cluster, name) for name in self._table_expirers()),
@@ -236,6 +250,8 @@ class Schedule:
         | Expirer
         | Mover
         | ViewUser
+        | Migrator
+        | HiveWriter
     ]:
         return [*self._writers, *self._other_actors]
 
@@ -262,6 +278,7 @@ class Schedule:
         """Check what must hold when nothing runs any more."""
         living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
         self.view_checker.check_at_rest(living)
+        self.kind_checker.check_at_rest(living)
         self.checker.check(at_rest=True, alive=living, locks=self._locks_left())
 
     def _audit(self) -> None:
@@ -282,6 +299,8 @@ class Schedule:
         self.storage.files[location] = data
         self.metastore.rows[TABLE] = iceberg_row(TABLE, {**properties, METADATA_LOCATION: location})
         self.checker.begin(TABLE, location)
+        if self.scenario.migrators:
+            self.metastore.rows[HIVE] = hive_table_row()
 
     def _servers(self, random: SeededRandom) -> dict[str, SimulatedServer]:
         scenario = self.scenario
@@ -311,8 +330,12 @@ class Schedule:
         ensemble.on_first = self.wire.on_acquired
         return ensemble
 
+    def _on_row_change(self, change: RowChange) -> None:
+        (self.kind_checker if change.table == HIVE else self.checker).on_row_change(change)
+
     def _on_delete(self, location: str) -> None:
         self.checker.on_delete(location)
+        self.kind_checker.on_delete(location)
         self.view_checker.on_delete(location)
 
     def _on_crash(self, process: Process) -> None:
@@ -376,6 +399,7 @@ class Schedule:
         history = self.cluster.history
         unknown = {each.writer for each in history.attempts if each.answer is Answer.UNKNOWN}
         unknown |= {each.caller for each in history.catalog_calls if each.answer is Answer.UNKNOWN}
+        unknown |= {each.caller for each in history.kind_calls if each.answer is Answer.UNKNOWN}
         return tuple(process for process in left if process not in unknown)
 
 

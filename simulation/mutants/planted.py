@@ -6,6 +6,7 @@ from simulation.mutants.mutant import Mutant as Mutant
 from simulation.mutants.planted_catalog_operations import CATALOG_OPERATIONS
 from simulation.mutants.planted_drivers import DRIVERS
 from simulation.mutants.planted_groups import GROUPS
+from simulation.mutants.planted_kinds import KINDS
 from simulation.mutants.planted_locks import LOCKS
 from simulation.mutants.planted_operations import OPERATIONS
 from simulation.mutants.planted_rebase import REBASE
@@ -296,4 +297,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *GROUPS,
     *DRIVERS,
     *VIEWS,
+    *KINDS,
 )

@@ -7,6 +7,7 @@ from typing import Final
 from simulation.scenarios.catalog_operations import CATALOG_OPERATION_SCENARIOS
 from simulation.scenarios.clients import CLIENT_SCENARIOS
 from simulation.scenarios.locks import LOCK_SCENARIOS
+from simulation.scenarios.migrators import MIGRATOR_SCENARIOS
 from simulation.scenarios.scenario import Scenario
 from simulation.scenarios.table_users import TABLE_USER_SCENARIOS
 from simulation.scenarios.view_users import VIEW_USER_SCENARIOS
@@ -19,6 +20,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *CLIENT_SCENARIOS,
     *TABLE_USER_SCENARIOS,
     *VIEW_USER_SCENARIOS,
+    *MIGRATOR_SCENARIOS,
 )
 
 

@@ -47,6 +47,8 @@ class Scenario:
     then.
     movers: foreign, rename new tables without a lock, also while others search for them.
     view_users: processes that call `changes` operations of views each.
+    migrators: processes that call `changes` operations each that migrate a Hive table, or undo that. hive_writers:
+    programs of Hive's that change its row as often.
     operator_actions: what an operator does, in any order: `use zookeeper` and `use hms` switch the table's lock mode,
     `break` and `heal` the metastore's lock API, `outage` does both, one after the other. operators: how many there are.
     expirers: processes that each expire the older snapshots once.
@@ -86,6 +88,8 @@ class Scenario:
     catalog_call_kinds: tuple[CatalogCallKind, ...] = tuple(CatalogCallKind)
     movers: int = 0
     view_users: int = 0
+    migrators: int = 0
+    hive_writers: int = 0
     operator_actions: tuple[str, ...] = ()
     operators: int = 1
     expirers: int = 0

@@ -182,11 +182,37 @@ class ViewCall:
     effect_seen: bool = False
 
 
+class KindOfCall(StrEnum):
+    """What is done to a table that changes its kind. COMMIT: to its properties. KEEP: gives up that it can go back."""
+
+    MIGRATE = "migrate"
+    UNDO = "undo"
+    COMMIT = "commit"
+    KEEP = "keep"
+
+
+@dataclass(slots=True, eq=False)
+class KindCall:
+    """One operation on such a table, called by one process.
+
+    mark: the UUID of the table that a migration makes; the property that a commit sets. made: it was carried out.
+    effect_seen: it, or another operation of its process with the same effect, was carried out after it began.
+    """
+
+    kind: KindOfCall
+    caller: str
+    mark: str
+    answer: Answer = Answer.NOTHING
+    made: bool = False
+    effect_seen: bool = False
+
+
 @dataclass(slots=True)
 class History:
     """All attempts and catalog calls, in the order in which they began.
 
-    on_answer: called after each answer; on_view_answer: after each one to a call of `view_calls`.
+    on_answer: called after each answer; on_view_answer: after each one to a call of `view_calls`; on_kind_answer: of
+    `kind_calls`. hive_marks: what a program of Hive's has set, in order.
     priority_waits: when queues waited for a retry. backoffs: when processes backed off for foreign writers.
     locks_kept: when processes kept the table's lock for a retry.
     wasted_locks: locks that foreign writers released without a swap. row_changes: which process changed a table's row,
@@ -203,6 +229,9 @@ class History:
     on_answer: Callable[[], None] | None = None
     view_calls: list[ViewCall] = field(default_factory=list)
     on_view_answer: Callable[[], None] | None = None
+    kind_calls: list[KindCall] = field(default_factory=list)
+    on_kind_answer: Callable[[], None] | None = None
+    hive_marks: list[str] = field(default_factory=list)
 
     def begin(self, attempt: WriteAttempt) -> WriteAttempt:
         self.attempts.append(attempt)
@@ -229,6 +258,12 @@ class History:
         call.answer = answer
         if self.on_view_answer is not None:
             self.on_view_answer()
+
+    def record_kind_answer(self, call: KindCall, answer: Answer) -> None:
+        """Note the answer to an operation on a table that changes its kind."""
+        call.answer = answer
+        if self.on_kind_answer is not None:
+            self.on_kind_answer()
 
     def by_operation(self) -> dict[str, list[WriteAttempt]]:
         attempts_by_operation: defaultdict[str, list[WriteAttempt]] = defaultdict(list)

@@ -20,7 +20,7 @@ from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.connection.thrift_types import LockState
 from iceberg_hms.metastore.locks.lost_lock_cleanup import POLL_INTERVAL_SECONDS
-from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
+from iceberg_hms.metastore.tables.parameters import LAST_CHANGED, METADATA_LOCATION
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
 from simulation.world.faults import HEAVY, LIGHT, MODERATE, Wire
@@ -32,6 +32,8 @@ from simulation.world.metastore_server import SimulatedServer
 _LATE_LOCK: Final = 0.4
 #: It is carried out within this share of a lease.
 _LATEST_LOCK: Final = 0.8
+#: The parameters that alters compare, but for probes.
+_COMPARED: Final = (METADATA_LOCATION, LAST_CHANGED)
 #: How often a call is lost because its server is unreachable, and for how many seconds it is at most.
 _OUTAGE: Final = 0.4
 _LONGEST_OUTAGE: Final = 30.0
@@ -164,17 +166,17 @@ class SimulatedMetastoreClient(MetastoreClient):
             raise self._fail(method, what, "deadlock in the metastore's database")
         if is_late_at_times and wire.strikes("in_doubt_commits", weight):
             self._leave_in_doubt(method, what, effect, compares=_expected(arguments) is not None)
-        is_swap = _expected(arguments) == METADATA_LOCATION and not network.swift
+        is_swap = _expected(arguments) in _COMPARED and not network.swift
         if is_swap and wire.strikes("sql_errors", weight):
             raise self._fail(method, what, 'Error executing SQL query "update "TABLE_PARAMS" set ...": lock timeout')
         return self._carry_out(method, arguments, effect, weight)
 
     def _watch_lock(self, arguments: dict[str, Any]) -> None:
         """Watch the lock of an alter that this server does not compare atomically."""
-        row, is_compared = arguments.get("new_tbl"), _expected(arguments) is not None
-        if row is not None and not (is_compared and self._server.swap_support is SwapSupport.ATOMIC):
+        location, is_compared = _new_location(arguments), _expected(arguments) is not None
+        if location is not None and not (is_compared and self._server.swap_support is SwapSupport.ATOMIC):
             name = TableName(arguments["dbname"], arguments["tbl_name"])
-            self._server.metastore.watch_lock(name, row.parameters[METADATA_LOCATION], self._network.process)
+            self._server.metastore.watch_lock(name, location, self._network.process)
 
     def _fail(self, method: str, what: str, words: str) -> ServerFault:
         failure = MetaException(words)
@@ -245,7 +247,7 @@ class SimulatedMetastoreClient(MetastoreClient):
             return MODERATE if method in _LOCK_CALLS else LIGHT
         if _is_scratch(arguments):
             return LIGHT
-        if _expected(arguments) not in (None, METADATA_LOCATION):
+        if _expected(arguments) not in (None, *_COMPARED):
             return MODERATE
         return HEAVY
 
@@ -297,10 +299,10 @@ class SimulatedMetastoreClient(MetastoreClient):
         """What compares atomically overwrites nothing, so its writer does not keep others from the table until it
         arrives. Where a server does not compare, another may overwrite it then, and nobody was acknowledged it."""
         answer = effect()
-        row, servers = arguments.get("new_tbl"), self._network.servers.values()
+        location, servers = _new_location(arguments), self._network.servers.values()
         is_atomic = _expected(arguments) is not None and self._server.swap_support is SwapSupport.ATOMIC
-        if row is not None and is_atomic and any(each.swap_support is not SwapSupport.ATOMIC for each in servers):
-            self._server.metastore.landed_unseen(row.parameters[METADATA_LOCATION])
+        if location is not None and is_atomic and any(each.swap_support is not SwapSupport.ATOMIC for each in servers):
+            self._server.metastore.landed_unseen(location)
         return answer
 
     def _send_late(self, method: str, what: str, effect: Callable[[], Any]) -> Any:
@@ -364,6 +366,13 @@ def _expected(arguments: Mapping[str, Any]) -> str | None:
     return None if context is None else (context.properties or {}).get("expected_parameter_key")
 
 
+def _new_location(arguments: Mapping[str, Any]) -> str | None:
+    """The metadata location that an alter sets, if it sets one."""
+    row = arguments.get("new_tbl")
+    location: str | None = None if row is None else row.parameters.get(METADATA_LOCATION)
+    return location
+
+
 def _is_scratch(arguments: Mapping[str, Any]) -> bool:
     """Whether a call changes a scratch row, on which drivers probe a server."""
     row = arguments.get("new_tbl", arguments.get("tbl"))
@@ -395,7 +404,7 @@ def _alter(arguments: Mapping[str, Any]) -> str:
     row, expected = arguments["new_tbl"], _expected(arguments)
     if row.tableName != arguments["tbl_name"] or row.dbName != arguments["dbname"]:
         return f"rename {arguments['dbname']}.{arguments['tbl_name']} {row.dbName}.{row.tableName}"
-    how = {METADATA_LOCATION: "swap", None: "blind swap"}.get(expected, "probe with")
+    how = {METADATA_LOCATION: "swap", LAST_CHANGED: "change of kind", None: "blind swap"}.get(expected, "probe with")
     return f"{how} {row.parameters.get(METADATA_LOCATION, row.tableName)}"
 
 

@@ -82,7 +82,7 @@ class SimulatedServer(MetastoreHandler):
         try:
             super().compare(name, new, key, expected)
         except MetaException:
-            if key == METADATA_LOCATION and self.metastore.location(name) != expected:
+            if key == METADATA_LOCATION and self.metastore.rows[name].parameters.get(key) != expected:
                 self.metastore.refused.add(new.parameters[METADATA_LOCATION])
             raise
 

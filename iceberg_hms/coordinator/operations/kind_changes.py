@@ -132,7 +132,7 @@ class KindChanges:
             def alter(use: LockUse) -> None:
                 with operation.locked([row.name], wait_seconds, use):
                     found = self._unchanged(row, partition_count)
-                    change_of_kind = self._iceberg_change(found, location, metadata, saved)
+                    change_of_kind = self._iceberg_change(operation, found, location, metadata, saved)
                     if not operation.is_made(change_of_kind, operation.send(change_of_kind.send)):
                         raise _changed(row.name, "the metastore refused a change of the row that was read")
 
@@ -157,7 +157,12 @@ class KindChanges:
             raise _changed(row.name, f"it had {partition_count} partitions, and has {count}")
         return found
 
-    def _iceberg_change(self, row: HiveRow, location: str, metadata: TableMetadata, saved: str) -> _RowChange:
+    def _iceberg_change(
+        self, operation: Operation, row: HiveRow, location: str, metadata: TableMetadata, saved: str
+    ) -> _RowChange:
+        """A row that is neither what was read nor ours proves that the change was not made only if nobody can have
+        undone it meanwhile."""
+
         def send(sending: Sending) -> SwapAnswer:
             return self._hive.become_iceberg(row, location, metadata, saved, sending)
 
@@ -165,11 +170,12 @@ class KindChanges:
             try:
                 current = self._ports.pointer.load(row.name).metadata_location
             except NotAnIcebergTable:
-                return self._hive.load_row(row.name).last_changed or "", CommitStatus.FAILURE
+                last_changed = self._hive.load_row(row.name).last_changed
+                is_proof = last_changed == row.last_changed or operation.held_until_now()
+                return last_changed or "", CommitStatus.FAILURE if is_proof else CommitStatus.UNKNOWN
             found = check_status(self._cache, current, ours=location, base="")
-            if found is CommitStatus.UNKNOWN and self._cache.get(current).uuid != metadata.uuid:
-                found = CommitStatus.FAILURE
-            return current, found
+            is_another = found is CommitStatus.UNKNOWN and self._cache.get(current).uuid != metadata.uuid
+            return current, CommitStatus.FAILURE if is_another and operation.held_until_now() else found
 
         return _RowChange(row.name, row.last_changed or "", send, look)
 
@@ -225,7 +231,9 @@ class KindChanges:
     def _hive_change(self, base: Pointer, row: HiveRow, mark: str) -> _RowChange:
         def look() -> tuple[str, CommitStatus]:
             try:
-                return self._ports.pointer.load(base.name).metadata_location, CommitStatus.FAILURE
+                current = self._ports.pointer.load(base.name).metadata_location
+                # If the table does not follow from the one that was read, another migration came after this undo.
+                return current, check_status(self._cache, current, ours=mark, base=base.metadata_location)
             except NotAnIcebergTable:
                 found = self._hive.load_row(base.name).mark
                 return found or "", CommitStatus.SUCCESS if found == mark else CommitStatus.UNKNOWN

@@ -119,7 +119,7 @@ class Operation:
         was_undone = isinstance(answer, Refused) and answer.conflict and not isinstance(answer.error, AlreadyExists)
         if status is not CommitStatus.SUCCESS:
             self.raise_not_made(answer, CommitStatus.UNKNOWN if was_undone else status)
-        return isinstance(answer, Swapped) and self._held_until_now()
+        return isinstance(answer, Swapped) and self.held_until_now()
 
     def is_made(self, swap: ResolvableSwap, answer: SwapAnswer) -> bool:
         """Whether a swap was made that was sent under the lock. False: proved, it was not, since the row moved: make
@@ -189,7 +189,8 @@ class Operation:
             raise errors[0]
         return results[0]
 
-    def _held_until_now(self) -> bool:
+    def held_until_now(self) -> bool:
+        """Whether the locks were held all the time, so that nobody who takes them has changed anything meanwhile."""
         try:
             for lock in self._locks:
                 renew_if_half_expired(lock)

@@ -16,7 +16,7 @@ def test_every_scenario_has_at_least_three_writers_with_two_changes_each_or_clie
     for scenario in SCENARIOS:
         if scenario.clients is None:
             callers = scenario.catalog_callers if scenario.movers else 0
-            assert scenario.writers + scenario.table_users + scenario.view_users + callers >= 3
+            assert scenario.writers + scenario.table_users + scenario.view_users + scenario.migrators + callers >= 3
             assert scenario.changes >= 2
         else:
             assert scenario.servers * scenario.clients.count >= 2
