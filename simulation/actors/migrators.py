@@ -22,7 +22,7 @@ from simulation.world.metastore_handler import copied
 #: Seconds between two calls of one process, at most.
 _BETWEEN: Final = 30.0
 _KINDS: Final = (*[KindOfCall.MIGRATE] * 8, *[KindOfCall.UNDO] * 8, *[KindOfCall.COMMIT] * 4, KindOfCall.KEEP)
-_SCHEMA: Final = {
+SCHEMA: Final = {
     "type": "struct",
     "schema-id": 0,
     "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
@@ -82,7 +82,7 @@ class Migrator:
         self.node.sleep_beside(_BETWEEN)
         properties = {"write.metadata.path": f"{FOLDER}/{HIDDEN_FOLDER}", "gc.enabled": "false"}
         now_ms = self.node.runtime.now_ms()
-        metadata = new_table_metadata(Schema.parse(_SCHEMA), None, None, FOLDER, properties, uuid=uuid, now_ms=now_ms)
+        metadata = new_table_metadata(Schema.parse(SCHEMA), None, None, FOLDER, properties, uuid=uuid, now_ms=now_ms)
         change = from_request([requests.assert_create()], create_updates(metadata))
         self._kinds.to_iceberg(row, change, partition_count=0, wait_seconds=wait)
 
