@@ -426,6 +426,11 @@ class Files(Protocol):
         InvalidInput; and while it is read StorageError, after which the listing is not complete."""
         ...
 
+    def list_links(self, folder: str) -> Iterator[str]:
+        """The locations of the symbolic links below a folder on a local disk, at any depth, to files or to folders, in
+        no order: what `list_files` leaves out. None in all other stores. Raises InvalidInput, StorageError."""
+        ...
+
     def folder_exists(self, location: str) -> bool | None:
         """Whether there is a folder, empty or not; False for a file too. None where the store has no folders, such as
         S3: there is one as long as it has files. Raises InvalidInput, StorageError."""

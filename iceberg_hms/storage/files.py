@@ -115,6 +115,10 @@ class RoutedFiles:
     def list_files(self, folder: str) -> Iterator[ListedFile]:
         yield from self._store(folder).list_files(folder)
 
+    def list_links(self, folder: str) -> Iterator[str]:
+        if parse(folder).is_local:
+            yield from self._local.list_links(folder)
+
     def folder_exists(self, location: str) -> bool | None:
         return self._store(location).folder_exists(location)
 

@@ -173,6 +173,21 @@ def is_link(path: str) -> bool:
 
 def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """The regular files below a folder, by their paths from there. Neither lists nor follows links. Raises OSError."""
+    for path, entry in _entries(folder):
+        if entry.is_file(follow_symlinks=False):
+            with contextlib.suppress(FileNotFoundError):
+                yield path, entry.stat(follow_symlinks=False)
+
+
+def links(folder: str) -> Iterator[str]:
+    """The symbolic links below a folder, by their paths from there. Follows none. Raises OSError."""
+    for path, entry in _entries(folder):
+        if entry.is_symlink():
+            yield path
+
+
+def _entries(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """What is below a folder and is no folder, with its path from there. Raises OSError."""
     folders = [""]
     while folders:
         inner = folders.pop()
@@ -185,9 +200,8 @@ def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{inner}{entry.name}/")
-                elif entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        yield f"{inner}{entry.name}", entry.stat(follow_symlinks=False)
+                else:
+                    yield f"{inner}{entry.name}", entry
 
 
 def delete(path: str) -> bool:

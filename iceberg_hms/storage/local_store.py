@@ -109,6 +109,12 @@ class LocalStore:
             for name, status in local_files.walk(parse(folder).path):
                 yield ListedFile(f"{prefix}/{name}", status.st_size, status.st_mtime_ns // 1_000_000)
 
+    def list_links(self, folder: str) -> Iterator[str]:
+        prefix = folder.rstrip("/")
+        with _mapped(folder):
+            for name in local_files.links(parse(folder).path):
+                yield f"{prefix}/{name}"
+
     def folder_exists(self, location: str) -> bool:
         with _mapped(location):
             return local_files.is_folder(parse(location).path)

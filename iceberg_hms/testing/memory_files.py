@@ -81,6 +81,10 @@ class MemoryFiles:
         for key, length in found:
             yield ListedFile(f"{folder.rstrip('/')}/{key.path[prefix:]}", length, self._modified[key])
 
+    def list_links(self, folder: str) -> Iterator[str]:
+        parse(folder)
+        return iter(())
+
     def folder_exists(self, location: str) -> bool:
         """A folder that was made, or that a file is in, or was."""
         root = parse(location)

@@ -119,6 +119,10 @@ class SimulatedFiles:
         found = [(location, len(data)) for location, data in self._storage.files.items() if location.startswith(prefix)]
         yield from (ListedFile(location, length, 0) for location, length in found)
 
+    def list_links(self, _folder: str) -> Iterator[str]:
+        """As the port says: there are no links here."""
+        return iter(())
+
     def folder_exists(self, _location: str) -> None:
         """As the port says: this store has no folders."""
 

@@ -190,6 +190,10 @@ def only_links_are_links(files: Files, root: str) -> None:
     files.write(f"{root}/plain/x", b"one")
     for location in (f"{root}/plain/x", f"{root}/plain", f"{root}/plain/none", f"{root}/none/x", f"{root}/plain/x/y"):
         expect(not files.is_link(location), f"{location} is no link")
+    expect_equal(list(files.list_links(root)), [], "links")
+    expect_equal(list(files.list_links(f"{root}/none")), [], "links in a folder that is not there")
+    with expect_raises(InvalidInput, "a relative folder"):
+        list(files.list_links("plain"))
 
 
 CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = checks_of(globals())
