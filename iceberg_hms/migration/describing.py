@@ -9,11 +9,11 @@ from typing import Any
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.datafiles.described_file import DescribedFile
 from iceberg_hms.datafiles.footers import describe
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, ResourceExhausted
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.migration.listing import counted, listed
-from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.problems import Problems, may_pass
 from iceberg_hms.migration.progress import PartitionSlice, read_text
 from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import (
@@ -94,7 +94,7 @@ def _all(
 
 
 def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile) -> DescribedFile | IcebergHmsError:
-    """Raises ResourceExhausted, which is no fault of the file."""
+    """Raises StorageError for what is no fault of the file."""
     try:
         found = describe(
             file.location,
@@ -104,9 +104,9 @@ def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile
             file_format=partition.file_format,
         )
         _check(file, found)
-    except ResourceExhausted:
-        raise
     except IcebergHmsError as error:
+        if may_pass(file.location, error):
+            raise
         return error
     return found
 

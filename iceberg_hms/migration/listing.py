@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from iceberg_hms.coordinator.ports import Files, ListedFile
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, ResourceExhausted
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key, join
-from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.problems import Problems, may_pass
 from iceberg_hms.migration.progress import PartitionSlice, fingerprint, folder_prefix, packed
 from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import (
@@ -87,9 +87,9 @@ def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems:
         if id(partition) not in shared:
             try:
                 files = _files_of(task.stores.files, partition, recursive, problems)
-            except ResourceExhausted:
-                raise
             except IcebergHmsError as error:
+                if may_pass(partition.location, error):
+                    raise
                 problems.add(partition.name, partition.location, error)
         yield partition, files
 
@@ -116,7 +116,7 @@ def _files_of(
     for each in store.list_files(partition.location):
         is_empty = False
         path = each.location[above:]
-        if not each.length or path[0] in "._" or "/_" in path or "/." in path:
+        if not each.length or _is_hidden(path):
             continue
         if "/" in path and recursive != "true":
             nested.add(each.location.rpartition("/")[0])
@@ -125,6 +125,10 @@ def _files_of(
             problems.add(partition.name, ascii(each.location), InvalidInput("its name is not UTF-8"))
             continue
         found.append(each)
+    for link in store.list_links(partition.location):
+        is_empty = False
+        if not _is_hidden(link[above:]):
+            problems.add(partition.name, link, _link())
     if is_empty and store.folder_exists(partition.location) is False:
         raise MissingFile(partition.location)
     if recursive == "fail":
@@ -137,12 +141,22 @@ def _location(file: ListedFile) -> str:
     return file.location
 
 
+def _is_hidden(path: str) -> bool:
+    return path[0] in "._" or "/_" in path or "/." in path
+
+
 def _is_text(path: str) -> bool:
     try:
         path.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _link() -> InvalidInput:
+    return InvalidInput(
+        "it is a symbolic link, and links are not followed", next_step="put the file itself in the link's place"
+    )
 
 
 def _nested() -> InvalidInput:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import IcebergHmsError, ResourceExhausted, StorageError
+from iceberg_hms.format.locations import parse
 from iceberg_hms.migration.work import PROBLEMS_MAX, Problem
 
 #: Characters of a problem's reason: a file's schema may be named in it, of whatever length.
@@ -31,3 +32,11 @@ class Problems:
             if len(reason) > _REASON_MAX:
                 reason = f"{reason[:_REASON_MAX]}..."
             self._named.append(Problem(partition, location, reason, error.next_step))
+
+
+def may_pass(location: str, error: IcebergHmsError) -> bool:
+    """Whether an error says nothing of the file or folder itself, so that another run may succeed: no memory, or a
+    remote store that did not answer. Left out because of it, good files would be lost."""
+    if isinstance(error, ResourceExhausted):
+        return True
+    return type(error) is StorageError and not parse(location).is_local

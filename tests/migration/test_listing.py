@@ -142,6 +142,20 @@ def test_a_name_that_is_not_utf_8_is_a_problem(hive: HiveFolder) -> None:
     assert found.partitions[0].files == 1
 
 
+def test_links_are_problems_and_a_partition_s_own_folder_may_be_one(hive: HiveFolder) -> None:
+    there = write(hive.path / "elsewhere" / "deep" / "a").removeprefix("file:")
+    folder = hive.partition(1)
+    folder.mkdir()
+    for name, target in (("file", there), ("folder", f"{hive.path}/elsewhere"), ("gone", "nowhere"), ("_x", there)):
+        (folder / name).symlink_to(target)
+    hive.partition(2, "link").symlink_to(f"{hive.path}/elsewhere/deep")
+    found = hive.listed(hive.work(recursive_directory="true"))
+    assert sorted(each.location for each in found.problems) == [
+        f"file:{folder}/{each}" for each in ("file", "folder", "gone")
+    ]
+    assert [each.files for each in found.partitions] == [0, 1]
+
+
 def test_partitions_in_one_folder_are_a_problem(hive: HiveFolder) -> None:
     write(hive.partition(1, "shared") / "a")
     hive.partition(2, "shared/")

@@ -1,7 +1,17 @@
 from __future__ import annotations
 
-from iceberg_hms.errors import InvalidInput
-from iceberg_hms.migration.problems import Problems
+import pytest
+
+from iceberg_hms.errors import (
+    CorruptFile,
+    IcebergHmsError,
+    InvalidInput,
+    MissingFile,
+    ResourceExhausted,
+    StorageError,
+    StorageRefused,
+)
+from iceberg_hms.migration.problems import Problems, may_pass
 from iceberg_hms.migration.work import PROBLEMS_MAX, Problem
 
 
@@ -19,3 +29,22 @@ def test_reasons_are_no_longer_than_people_read() -> None:
     problems.add("", "/t", InvalidInput("x" * 1_000_000))
     assert len(problems.named[0].reason) < 2_000
     assert problems.named[0].reason.endswith("x...")
+
+
+@pytest.mark.parametrize(
+    ("location", "error", "passes"),
+    [
+        ("s3://b/x", StorageError("no answer"), True),
+        ("s3://b/x", StorageRefused("no permission"), False),
+        ("s3://b/x", CorruptFile("s3://b/x", "half a footer"), False),
+        ("s3://b/x", MissingFile("s3://b/x"), False),
+        ("s3://b/x", ResourceExhausted("no memory"), True),
+        ("file:/t/x", StorageError("Permission denied"), False),
+        ("file:/t/x", ResourceExhausted("too many open files"), True),
+        ("no/location", InvalidInput("not absolute"), False),
+    ],
+)
+def test_a_store_that_does_not_answer_says_nothing_of_a_file(
+    location: str, error: IcebergHmsError, passes: bool
+) -> None:
+    assert may_pass(location, error) == passes
