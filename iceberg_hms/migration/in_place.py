@@ -80,7 +80,7 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
     source = MigrationSource.of(row, time_zone=driver.time_zone)
     options.on_stage("read")
     folders = source.folders(services.hive_tables.partitions(row))
-    takeover = Takeover(driver, row.name, _metadata_of(services, source), options)
+    takeover = Takeover(driver, row.name, _metadata_of(services, source), options, resumes=True)
     found = takeover.find(folders)
     if options.dry_run:
         return takeover.report(found)

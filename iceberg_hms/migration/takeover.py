@@ -44,9 +44,19 @@ class Options:
 class Takeover:
     """Files become those of one table.
 
-    table: which gets them. metadata: of that table, with a name mapping: by them the files are described."""
+    table: which gets them. metadata: of that table, with a name mapping: by them the files are described.
+    resumes: whether it goes on from an earlier run. Only for a table that is to be made: elsewhere that run may have
+    committed its manifests, and this one deletes them if it fails."""
 
-    def __init__(self, driver: MigrationDriver, table: TableName, metadata: TableMetadata, options: Options) -> None:
+    def __init__(
+        self,
+        driver: MigrationDriver,
+        table: TableName,
+        metadata: TableMetadata,
+        options: Options,
+        *,
+        resumes: bool = False,
+    ) -> None:
         self._driver = driver
         self._services: Services = driver.services
         self._table = table
@@ -55,12 +65,13 @@ class Takeover:
         self._started = self._services.ports.runtime.now()
         self._snapshot_id = self._services.new_snapshot_id()
         folder = metadata_file.folder(metadata)
+        progress = f"{folder}/{PROGRESS_FOLDER}"
         self.work = Work(
             settings=self._services.settings,
             metadata=metadata_file.encode(metadata),
             snapshot_id=self._snapshot_id,
             manifest_folder=folder,
-            progress_folder=f"{folder}/{PROGRESS_FOLDER}",
+            progress_folder=progress if resumes else f"{progress}/{self._snapshot_id}",
             recursive_directory=options.recursive_directory,
             skip_unreadable=options.skip_unreadable,
             dry_run=options.dry_run,
