@@ -10,7 +10,8 @@ from typing import Final
 
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.migration.describing import describe_slice, list_and_describe
-from iceberg_hms.migration.listing import list_partitions
+from iceberg_hms.migration.listing import list_partitions, with_own_folders
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress_bar import progress_bar
 from iceberg_hms.migration.work import (
     PROBLEMS_MAX,
@@ -57,9 +58,10 @@ def find_files(
 ) -> FoundFiles:
     """List folders, and describe their files. partitions: read once, as many at a time as a task lists. progress:
     whether to draw a bar. on_stage: hears `listed`, and `described` after each slice. Raises as the tasks do."""
-    groups = list(folder_groups(partitions))
+    problems = Problems()
+    groups = list(folder_groups(with_own_folders(partitions, work.recursive_directory, problems)))
     if work.dry_run:
-        return _without_writing(executors, work, groups, progress=progress)
+        return _without_writing(executors, work, groups, problems, progress=progress)
     with progress_bar("Listing", None, shown=progress) as advance:
         listed: list[ListedPartitions] = executors.map(
             partial(list_partitions, work),
@@ -75,7 +77,7 @@ def find_files(
 
     with progress_bar("Describing", sum(each.files for each in slices), shown=progress) as advance:
         described: list[Described] = executors.map(partial(describe_slice, work), slices, done=done)
-    return _summed(listed, described)
+    return _summed(listed, described, problems)
 
 
 def folder_groups(partitions: Iterable[SourcePartition]) -> Iterator[tuple[SourcePartition, ...]]:
@@ -86,18 +88,24 @@ def folder_groups(partitions: Iterable[SourcePartition]) -> Iterator[tuple[Sourc
 
 
 def _without_writing(
-    executors: Executors, work: Work, groups: Sequence[tuple[SourcePartition, ...]], *, progress: bool
+    executors: Executors,
+    work: Work,
+    groups: Sequence[tuple[SourcePartition, ...]],
+    problems: Problems,
+    *,
+    progress: bool,
 ) -> FoundFiles:
     with progress_bar("Looking at", None, shown=progress) as advance:
         both: list[tuple[ListedPartitions, Described]] = executors.map(
             partial(list_and_describe, work), groups, done=lambda each: advance(each[1].files)
         )
-    return _summed([listed for listed, _ in both], [described for _, described in both])
+    return _summed([listed for listed, _ in both], [described for _, described in both], problems)
 
 
-def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described]) -> FoundFiles:
+def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], on_driver: Problems) -> FoundFiles:
+    """on_driver: the problems that no task has found."""
     tasks: list[ListedPartitions | Described] = [*listed, *described]
-    problems = [each for task in tasks for each in task.problems]
+    problems = [*on_driver.named, *(each for task in tasks for each in task.problems)]
     return FoundFiles(
         manifests=[each for task in described for each in task.manifests],
         partitions=[each for task in listed for each in task.partitions],
@@ -105,6 +113,6 @@ def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described]) 
         records=sum(task.records for task in described),
         size=sum(task.size for task in described),
         problems=problems[:PROBLEMS_MAX],
-        problem_count=sum(task.problem_count for task in tasks),
+        problem_count=on_driver.count + sum(task.problem_count for task in tasks),
         reused=sum(task.files for task in described if task.reused),
     )

@@ -70,42 +70,40 @@ def listed_files(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[
 def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
     """Each partition with its files in order, none if it cannot be listed. Adds to the problems."""
     recursive = task.work.recursive_directory
-    shared = set()
-    for partition, other in shared_folders(partitions, recursive):
-        shared.add(id(partition))
-        problems.add(
-            partition.name,
-            partition.location,
-            InvalidInput(
-                f"its folder is that of partition {other.name or other.location!r}, or below it: a file belongs to one "
-                "partition",
-                next_step="drop one of the partitions in Hive, or give it a folder of its own",
-            ),
-        )
     for partition in partitions:
         files: list[ListedFile] = []
-        if id(partition) not in shared:
-            try:
-                files = _files_of(task.stores.files, partition, recursive, problems)
-            except IcebergHmsError as error:
-                if may_pass(partition.location, error):
-                    raise
-                problems.add(partition.name, partition.location, error)
+        try:
+            files = _files_of(task.stores.files, partition, recursive, problems)
+        except IcebergHmsError as error:
+            if may_pass(partition.location, error):
+                raise
+            problems.add(partition.name, partition.location, error)
         yield partition, files
 
 
-def shared_folders(
-    partitions: Iterable[SourcePartition], recursive: RecursiveDirectory
-) -> Iterator[tuple[SourcePartition, SourcePartition]]:
-    """Partitions whose files would be another one's too, with that one: of one folder, or, if files of nested folders
-    are taken, of a folder in the other's. The first partition of a folder keeps it."""
+def with_own_folders(
+    partitions: Iterable[SourcePartition], recursive: RecursiveDirectory, problems: Problems
+) -> list[SourcePartition]:
+    """The partitions whose files are no other one's too; adds the rest to the problems. Those share a folder with an
+    earlier one, or, if files of nested folders are taken, lie in another one's. For all partitions of a run at once."""
+    given = list(partitions)
+    by_folder = sorted([(f"{file_key(each.location).rstrip('/')}/", at) for at, each in enumerate(given)])
     above, owner = "", None
-    by_folder = sorted([(f"{file_key(each.location).rstrip('/')}/", at, each) for at, each in enumerate(partitions)])
-    for folder, _, each in by_folder:
+    shared = set()
+    for folder, at in by_folder:
         if owner is not None and (folder == above or (recursive == "true" and folder.startswith(above))):
-            yield each, owner
+            shared.add(at)
+            problems.add(given[at].name, given[at].location, _shared(owner))
         else:
-            above, owner = folder, each
+            above, owner = folder, given[at]
+    return [each for at, each in enumerate(given) if at not in shared]
+
+
+def _shared(owner: SourcePartition) -> InvalidInput:
+    return InvalidInput(
+        f"its folder is that of partition {owner.name or owner.location}, or below it, and a file has one partition",
+        next_step="drop one of the partitions in Hive, or give it a folder of its own",
+    )
 
 
 def _files_of(

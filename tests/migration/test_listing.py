@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import StorageError
-from iceberg_hms.migration.listing import listed_files, shared_folders, slices_of
+from iceberg_hms.migration.listing import listed_files, slices_of, with_own_folders
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import read_text
 from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import SLICE_FILES, Slice, SourcePartition, Work
@@ -156,29 +158,26 @@ def test_links_are_problems_and_a_partition_s_own_folder_may_be_one(hive: HiveFo
     assert [each.files for each in found.partitions] == [0, 1]
 
 
-def test_partitions_in_one_folder_are_a_problem(hive: HiveFolder) -> None:
-    write(hive.partition(1, "shared") / "a")
-    hive.partition(2, "shared/")
-    write(hive.partition(3, "shared/below") / "b")
-    for recursive, refused in (("fail", ["month=2"]), ("true", ["month=2", "month=3"])):
-        found = hive.listed(hive.work(recursive_directory=recursive))
-        folders = [each.partition for each in found.problems if "its folder is that of" in each.reason]
-        assert folders == refused
-        assert "month=1" in found.problems[0].reason
-        assert [each.files for each in found.partitions][1] == 0
-    assert [each.location for each in listed_files(hive.work(), hive.partitions[:1])] == [f"file:{hive.path}/shared/a"]
-
-
-def test_folders_are_compared_by_what_they_mean() -> None:
-    def partitions(*locations: str) -> list[SourcePartition]:
-        return [SourcePartition(str(at), each) for at, each in enumerate(locations)]
-
-    def shared(recursive: str, *locations: str) -> list[tuple[str, str]]:
-        return [(one.name, other.name) for one, other in shared_folders(partitions(*locations), recursive)]
-
-    assert shared("false", "s3a://b/x", "s3://b/x/", "s3://b/xy", "s3://b/x/y") == [("1", "0")]
-    assert shared("true", "/t/b/c", "/t/b", "file:/t/b!", "file:///t/b/d/e") == [("0", "1"), ("3", "1")]
-    assert shared("true", "/t/a", "/t/ab", "/t/b") == []
+@pytest.mark.parametrize(
+    ("recursive", "locations", "shared"),
+    [
+        ("false", ["s3a://b/x", "s3://b/x/", "s3://b/xy", "s3://b/x/y"], [("1", "0")]),
+        ("true", ["/t/b/c", "/t/b", "file:/t/b!", "file:///t/b/d/e"], [("0", "1"), ("3", "1")]),
+        ("fail", ["/t/b/c", "/t/b", "/t/b", "/t/b/c", "/t/b"], [("2", "1"), ("4", "1"), ("3", "0")]),
+        ("true", ["/t/a", "/t/ab", "/t/b"], []),
+        ("true", [], []),
+    ],
+)
+def test_a_folder_belongs_to_one_partition(recursive: Any, locations: list[str], shared: list[tuple[str, str]]) -> None:
+    problems = Problems()
+    partitions = [SourcePartition(str(at), each) for at, each in enumerate(locations)]
+    left = with_own_folders(iter(partitions), recursive, problems)
+    names = {name for name, _ in shared}
+    assert left == [each for each in partitions if each.name not in names]
+    assert [
+        (each.partition, f"that of partition {owner}," in each.reason)
+        for each, (_, owner) in zip(problems.named, shared, strict=True)
+    ] == [(name, True) for name, _ in shared]
 
 
 def slices(*counts: int) -> list[list[tuple[str, int]]]:
