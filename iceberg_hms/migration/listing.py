@@ -124,7 +124,6 @@ def _files_of(
             continue
         found.append(each)
     for link in store.list_links(partition.location):
-        is_empty = False
         if not _is_hidden(link[above:]):
             problems.add(partition.name, link, _link())
     if is_empty and store.folder_exists(partition.location) is False:

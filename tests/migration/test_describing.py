@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, ResourceExhausted, StorageError
+from iceberg_hms.format.manifests.lineage_columns import ROW_ID
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.migration.describing import describe_slice, described, list_and_describe
@@ -178,6 +180,14 @@ def test_field_ids_must_be_those_of_the_columns_with_the_same_names(hive: HiveFo
     assert "would take s.b as another column, s.a as another column" in reason
 
 
+def test_a_file_with_row_ids_of_another_table_is_refused(hive: HiveFolder) -> None:
+    row_id = pa.field("_row_id", pa.int64(), metadata={"PARQUET:field_id": str(ROW_ID.id)})
+    marked = rows().cast(with_ids(COLUMNS, table_for(TABLE, version=3)))
+    write(hive.partition() / "a", marked.append_column(row_id, pa.array([1, 2, 3])))
+    (problem,) = only(hive.described(hive.work(version=3))).problems
+    assert "carries row ids" in problem.reason
+
+
 def test_bad_files_are_left_out_if_the_caller_says_so_and_tried_again_by_the_next_run(hive: HiveFolder) -> None:
     folder = hive.partition()
     for number in range(3):
@@ -218,7 +228,13 @@ class Remote(MemoryFiles):
 
     unreachable = ""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._two_at_once = threading.Barrier(2)
+
     def open(self, location: str) -> Any:
+        if location in ("s3://b/t/001", "s3://b/t/002"):
+            self._two_at_once.wait(timeout=30)
         if location == self.unreachable:
             raise StorageError("no answer")
         return super().open(location)

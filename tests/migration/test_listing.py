@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ import pytest
 
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import StorageError
-from iceberg_hms.migration.listing import listed_files, slices_of, with_own_folders
+from iceberg_hms.migration.listing import listed, listed_files, slices_of, with_own_folders
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import read_text
 from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import SLICE_FILES, Slice, SourcePartition, Work
 from iceberg_hms.storage import local_files
+from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.migration.hive_files import HiveFolder, write
 
 
@@ -47,8 +50,8 @@ def test_files_come_back_byte_for_byte_in_order_with_sizes_times_and_partitions(
         (folder / name).write_bytes(b"x" * (at + 1))
         os.utime(folder / name, (0, 1_500_000_000 + at))
     work = hive.work()
-    listed = hive.listed(work)
-    (parts,) = files_in(work, listed.slices)
+    found = hive.listed(work)
+    (parts,) = files_in(work, found.slices)
     assert parts == [
         (
             hive.partitions[0],
@@ -58,10 +61,10 @@ def test_files_come_back_byte_for_byte_in_order_with_sizes_times_and_partitions(
             ],
         )
     ]
-    assert [(each.name, each.files, each.size) for each in listed.partitions] == [("month=1", 8, 36)]
-    assert [(each.files, each.size) for each in listed.slices] == [(8, 36)]
-    assert listed.problem_count == 0
-    assert pickle.loads(pickle.dumps(listed)) == listed
+    assert [(each.name, each.files, each.size) for each in found.partitions] == [("month=1", 8, 36)]
+    assert [(each.files, each.size) for each in found.slices] == [(8, 36)]
+    assert found.problem_count == 0
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_hidden_and_empty_files_are_no_files(hive: HiveFolder) -> None:
@@ -127,6 +130,23 @@ def test_a_folder_that_is_gone_or_cannot_be_read_is_a_problem_and_an_empty_one_i
     assert "Permission denied" in found.problems[1].reason
     with pytest.raises(StorageError, match="Permission denied"):
         list(listed_files(hive.work(), hive.partitions))
+
+
+def test_a_remote_store_that_does_not_answer_fails_the_task(hive: HiveFolder) -> None:
+    class Away(MemoryFiles):
+        def list_files(self, folder: str) -> Iterator[ListedFile]:
+            raise StorageError("no answer")
+
+    files, partition = Away(), SourcePartition("p", "s3://b/t")
+    task = MigrationTask.of(hive.work())
+    away = replace(task, stores=replace(task.stores, files=files))  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="no answer"):
+        list(listed(away, [partition], Problems()))
+    problems = Problems()
+    assert list(listed(away, [replace(partition, location="/t")], problems)) == [
+        (replace(partition, location="/t"), [])
+    ]
+    assert [each.reason for each in problems.named] == ["no answer"]
 
 
 def test_a_task_without_files_writes_no_listing(hive: HiveFolder) -> None:

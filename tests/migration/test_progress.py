@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,30 @@ def test_what_changes_a_slice_s_files_makes_it_another_one(
 )
 def test_what_changes_the_outcome_makes_another_slice(hive: HiveFolder, other: dict[str, Any]) -> None:
     (one,), (two,) = hive.listed(hive.work()).slices, hive.listed(hive.work(**other)).slices
+    assert one.fingerprint != two.fingerprint
+
+
+SORTED = {
+    "order-id": 1,
+    "fields": [{"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: raw["schemas"][0]["fields"][0].update(type="int"),
+        lambda raw: raw.update({"last-column-id": 50}),
+        lambda raw: raw["partition-specs"][0]["fields"][0].update(name="m"),
+        lambda raw: raw.update({"sort-orders": [*raw["sort-orders"], SORTED], "default-sort-order-id": 1}),
+    ],
+)
+def test_what_changes_in_the_table_makes_another_slice(hive: HiveFolder, change: Callable[[Any], None]) -> None:
+    work = hive.work()
+    raw = orjson.loads(work.metadata)
+    change(raw)
+    hive.partitions = [replace(each, values=None) for each in hive.partitions]
+    (one,), (two,) = hive.listed(work).slices, hive.listed(replace(work, metadata=orjson.dumps(raw))).slices
     assert one.fingerprint != two.fingerprint
 
 
