@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +50,8 @@ class HmsCatalog(MetastoreCatalog):
 
     name, properties: as for `pyiceberg.catalog.load_catalog` (`configuration.py` lists the properties). Raises
     ConfigError. Safe for threads, as are the tables that it returns, each of which belongs to one thread at a time.
-    Close it, or use it as a context manager. Its errors are PyIceberg's (`errors.py`).
+    Close it, or use it as a context manager; one that is forgotten closes itself. Its errors are PyIceberg's
+    (`errors.py`).
     """
 
     def __init__(self, name: str, **properties: str) -> None:
@@ -56,14 +59,19 @@ class HmsCatalog(MetastoreCatalog):
         settings = settings_of(given)
         super().__init__(name, **{**file_io_properties(settings), **given})
         self._hms = assemble(settings)
+        # PyIceberg's programs close no catalog. At the end of the process there is nothing to tidy up.
+        self._forgotten = weakref.finalize(self, _close_later, self._hms, os.getpid())
+        self._forgotten.atexit = False
 
     @property
     def hms(self) -> Catalog:
-        """The same catalog by our own API: locks, snapshots, maintenance."""
+        """The same catalog by our own API: locks, snapshots, maintenance. Whoever asks for it closes either of them."""
+        self._forgotten.detach()
         return self._hms
 
     def close(self) -> None:
         """End connections and threads. What the catalog returned may read on, and commit nothing."""
+        self._forgotten.detach()
         self._hms.close()
 
     # Tables
@@ -286,6 +294,13 @@ class HmsCatalog(MetastoreCatalog):
 
     def _namespace(self, namespace: str | Identifier) -> str:
         return self.identifier_to_database(namespace, NoSuchNamespaceError)
+
+
+def _close_later(hms: Catalog, process: int) -> None:
+    """Close what nobody refers to any more. On a thread of its own: the garbage collector comes by on any, while it may
+    hold what closing waits for. process: a forked child does not close what its parent uses."""
+    if os.getpid() == process:
+        hms.services.ports.runtime.spawn("close", hms.close, background=True)
 
 
 def _parsed(loaded: LoadedTable) -> TableMetadata:

@@ -182,8 +182,6 @@ def run(top: Path, wheels: list[Path], metastore: LocalMetastore, folder: Path) 
     }
     command = [sys.executable, "-m", "pytest", "-q", "-c", "pyproject.toml", "--rootdir", ".", "-p", "no:cacheprovider"]
     command += ["-p", "integration.pyiceberg.upstream_plugin", "-k", f"not ({' or '.join(LEFT_OUT)})"]
-    # One test makes a catalog and does not close it.
-    command += ["-W", "ignore:unclosed <socket:ResourceWarning"]
     ended = subprocess.run(
         [*command, *(f"tests/{file}" for file in FILES)],
         cwd=top,

@@ -3,10 +3,14 @@ integration/pyiceberg/."""
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -472,6 +476,60 @@ def test_what_is_wrong_with_a_view_is_said_in_pyiceberg_s_words(catalog: HmsCata
 def test_the_other_api_is_the_same_catalog(catalog: HmsCatalog) -> None:
     catalog.create_table("db.t", ROWS.schema).append(ROWS)
     assert len(catalog.hms.load_table("db.t").metadata.snapshots) == 1
+
+
+class Closing:
+    """A catalog of our own API that counts how often it is closed, and the threads that it starts."""
+
+    def __init__(self) -> None:
+        self.closed = self.spawned = 0
+        self.services = SimpleNamespace(ports=SimpleNamespace(runtime=self))
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def spawn(self, _name: str, function: Callable[[], None], *, background: bool) -> None:
+        self.spawned += background
+        function()
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[HmsCatalog, Closing]]:
+    def make() -> tuple[HmsCatalog, Closing]:
+        below = Closing()
+        monkeypatch.setattr(module, "assemble", lambda _settings: below)
+        return HmsCatalog("lake", uri="thrift://nowhere:1", warehouse=tmp_path.as_uri()), below
+
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    return make
+
+
+def test_a_catalog_that_a_program_forgets_closes_itself(forgetful: Any) -> None:
+    catalog, below = forgetful()
+    again = [catalog]
+    del catalog
+    assert below.closed == 0
+    again.clear()
+    gc.collect()
+    assert (below.closed, below.spawned) == (1, 1)
+
+
+def test_a_catalog_is_closed_once_and_not_while_our_own_api_is_in_use(forgetful: Any) -> None:
+    for use, times in ((HmsCatalog.close, 1), (lambda catalog: catalog.hms, 0)):
+        catalog, below = forgetful()
+        use(catalog)
+        forgotten = weakref.ref(catalog)
+        del catalog
+        gc.collect()
+        assert forgotten() is None
+        assert (below.closed, below.spawned) == (times, 0)
+
+
+def test_a_forked_child_closes_nothing_of_its_parent(forgetful: Any) -> None:
+    catalog, below = forgetful()
+    module._close_later(below, os.getpid() + 1)
+    assert below.closed == 0
+    catalog.close()
 
 
 def test_the_package_has_the_catalog_and_nothing_else_by_accident() -> None:
