@@ -38,12 +38,14 @@ class ClientBase:
     sequence_number: the first snapshot's own; wherever it is committed, it gets this number or a higher one. None in
     format version 1.
     timestamp_ms: the first snapshot's own, by its client's clock; None if that is not known.
+    made_here: whether this process made the change, so that no other one can have sent it.
     """
 
     uuid: str | None = None
     parent_id: int | None = None
     sequence_number: int | None = None
     timestamp_ms: int | None = None
+    made_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iceberg_hms.catalog.table_access import LoadedTable
     from iceberg_hms.catalog.views import LoadedView
 
-_CLIENT = Client(user_agent=upstream.USER_AGENT)
+_CLIENT = Client(user_agent=upstream.USER_AGENT, is_here=True)
 
 
 class HmsCatalog(MetastoreCatalog):

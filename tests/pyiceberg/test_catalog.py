@@ -322,9 +322,12 @@ def test_a_change_of_what_another_changed_fails_and_is_tried_again_by_no_one(cat
 
 
 @pytest.mark.filterwarnings("ignore:Delete operation did not match")
+@pytest.mark.parametrize("atomic", [True, False])
 def test_an_append_to_a_table_that_moved_lands_at_once_and_an_overwrite_is_for_pyiceberg_to_try_again(
-    catalog: HmsCatalog,
+    catalog: HmsCatalog, pointer: MemoryTablePointer, atomic: bool
 ) -> None:
+    """whether the metastore compares and swaps or not"""
+    pointer.atomic = atomic
     table = catalog.create_table("db.t", ROWS.schema, properties={"commit.retry.num-retries": "0"})
     stale, staler = catalog.load_table("db.t"), catalog.load_table("db.t")
     table.append(ROWS)

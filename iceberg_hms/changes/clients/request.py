@@ -34,12 +34,14 @@ class Client:
 
     user_agent: `User-Agent`; client_version: `X-Client-Version`; caller: the authenticated caller, for logs and locks.
     may_write: whether the caller may write in a namespace (`placement.EVERYWHERE`: in all).
+    is_here: whether it runs in this process and commits what it makes through this catalog alone.
     """
 
     user_agent: str = ""
     client_version: str = ""
     caller: str = ""
     may_write: Callable[[str], bool] = field(default=lambda _namespace: False, compare=False, repr=False)
+    is_here: bool = False
 
 
 def from_request(
@@ -85,7 +87,7 @@ def from_request(
         ref=_moved_ref(snapshot_ids, by_action),
         idempotency_key=key,
         caller=client.caller,
-        client_base=_client_base(parsed_requirements, snapshots),
+        client_base=_client_base(parsed_requirements, snapshots, made_here=client.is_here),
         sender=_sender(client, snapshots),
         location=_location(by_action),
         paths=_paths(by_action),
@@ -158,7 +160,9 @@ def _too_large(count: int, most: int | None, updates: Mapping[str, Sequence[Upda
     )
 
 
-def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> ClientBase | None:
+def _client_base(
+    requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]], *, made_here: bool
+) -> ClientBase | None:
     """The table as the client read it; None if the request adds no snapshot."""
     if not snapshots:
         return None
@@ -170,6 +174,7 @@ def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mappin
         parent_id=first.get("parent-snapshot-id"),
         sequence_number=first.get("sequence-number") or None,
         timestamp_ms=first["timestamp-ms"],
+        made_here=made_here,
     )
 
 

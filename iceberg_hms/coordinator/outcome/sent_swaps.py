@@ -13,7 +13,7 @@ Everything that depends on a sent swap asks its record:
 An earlier process, such as this server before its restart, may have sent swaps that this one has no record of. Two
 facts exclude that such a swap is made after a change was refused:
 
-    the change is newer        its client made it after this process began to remember;
+    the change is newer        this process made it itself, or its client did after this process began to remember;
     the table was fenced       a swap of this process landed where every swap compares atomically, or found that another
                                one had. It gave the table a metadata location that was never used before, so each older
                                swap finds another location than it expects. A group that cannot refuse a change
@@ -125,6 +125,7 @@ class SentSwaps:
         self._fenced: OrderedDict[str, int] = OrderedDict()
         self._events = 0
         self._complete_since_ms = runtime.now_ms()
+        self._has_forgotten = False
         self._began = runtime.now()
 
     def add_waiting(self, commit: Carried) -> None:
@@ -219,6 +220,7 @@ class SentSwaps:
 
     def _forget(self, sent_ms: int) -> None:
         self._complete_since_ms = max(self._complete_since_ms, sent_ms)
+        self._has_forgotten = True
 
     def moment(self) -> int:
         """Now, for `doubt`: take it before the table is loaded."""
@@ -283,6 +285,8 @@ class SentSwaps:
         may be ahead: what is further in the future was refused, unless the table was as well."""
         if identity.client_base is None:
             # This process chose the snapshot ids.
+            return True
+        if identity.client_base.made_here and not self._has_forgotten:
             return True
         made = identity.client_base.timestamp_ms
         now = self._runtime.now_ms()

@@ -283,6 +283,21 @@ def test_a_table_whose_fence_is_forgotten_is_fenced_again(process: Process, monk
     assert process.is_doubtful(change(7))
 
 
+def test_what_this_process_made_itself_no_earlier_one_sent(
+    process: Process, runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_here = ChangeIdentity(snapshot_ids=(7,), client_base=ClientBase(timestamp_ms=START, made_here=True))
+    assert process.is_doubtful(change(7))
+    assert not process.is_doubtful(made_here)
+    swap = process.send(made_here)
+    assert process.is_doubtful(made_here), "this process sent it"
+    monkeypatch.setattr(sent_swaps, "REMEMBERED_MAX", 1)
+    process.land(swap)
+    runtime.passes(1_000)
+    process.land(process.send(own(8)))
+    assert not process.sent.would_know(made_here), "it may have been forgotten"
+
+
 def test_a_clock_that_was_behind_when_the_process_began_hides_no_swap_of_an_earlier_one(
     sent: SentSwaps, runtime: HandRuntime
 ) -> None:
