@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import AccessDenied as AccessDenied
     from iceberg_hms.errors import AlreadyExists as AlreadyExists
     from iceberg_hms.errors import AlreadyIceberg as AlreadyIceberg
+    from iceberg_hms.errors import CannotMigrate as CannotMigrate
     from iceberg_hms.errors import CommitConflict as CommitConflict
     from iceberg_hms.errors import CommitFailed as CommitFailed
     from iceberg_hms.errors import CommitStateUnknown as CommitStateUnknown
@@ -89,6 +90,7 @@ _ERRORS = (
     "CommitFailed",
     "CommitStateUnknown",
     "ConfigError",
+    "CannotMigrate",
     "CorruptFile",
     "CredentialsUnavailable",
     "EngineError",

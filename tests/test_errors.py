@@ -29,6 +29,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NamespaceNotEmpty("nyc"),
     errors.HiveTableKept("nyc.raw", "file:/a b", "the search took too long"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
+    errors.CannotMigrate("file:/a b is damaged", report=None),
     errors.CorruptFile("file:/a b", "truncated"),
     errors.FileBeyondLimit("file:/a b", "it has more than 7 bytes"),
     errors.LocationNotAllowed("location"),
@@ -53,6 +54,7 @@ def test_a_next_step_can_be_given_or_left_out() -> None:
 
 PROVED = {
     "InvalidInput",
+    "CannotMigrate",
     "InvalidView",
     "UnsupportedFormat",
     "NotFound",

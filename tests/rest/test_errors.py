@@ -24,6 +24,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.NotAnIcebergView("n.t", "a table"), 404, "NoSuchViewException", 404, "NoSuchViewException"),
     (errors.MissingFile("file:/x"), 404, "NotFoundException", 404, "NotFoundException"),
     (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
+    (errors.CannotMigrate("a file is damaged", report=None), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.AlreadyIceberg("n.t", None), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.FileAlreadyExists("file:/x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),
