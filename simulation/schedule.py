@@ -54,6 +54,10 @@ _AWAKE_SECONDS: Final = 30.0
 #: The address of a server whose lock API is broken.
 _WITHOUT_LOCKS: Final = "thrift://blind:9083"
 
+_OtherActor = (
+    ForeignWriter | CatalogCaller | LockOperator | Expirer | TableUser | Mover | ViewUser | Migrator | HiveWriter
+)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -124,17 +128,7 @@ class Schedule:
             present=lambda attempt: self.checker.has(attempt),
         )
         self._writers: list[CoordinatorWriter | CommitServer | TableUser] = []
-        self._other_actors: list[
-            ForeignWriter
-            | CatalogCaller
-            | LockOperator
-            | Expirer
-            | TableUser
-            | Mover
-            | ViewUser
-            | Migrator
-            | HiveWriter
-        ] = []
+        self._other_actors: list[_OtherActor] = []
         self._successors = 0
         self.checker = Checker(
             Promises(
@@ -238,21 +232,7 @@ class Schedule:
             *(TableExpirer(self.cluster, name) for name in self._table_expirers()),
         ]
 
-    def _everybody(
-        self,
-    ) -> list[
-        CoordinatorWriter
-        | CommitServer
-        | TableUser
-        | ForeignWriter
-        | CatalogCaller
-        | LockOperator
-        | Expirer
-        | Mover
-        | ViewUser
-        | Migrator
-        | HiveWriter
-    ]:
+    def _everybody(self) -> list[CoordinatorWriter | CommitServer | TableUser | _OtherActor]:
         return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:

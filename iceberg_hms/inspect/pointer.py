@@ -35,6 +35,7 @@ _MEANINGS = {
     "engine.hive.lock-enabled": "false: every writer uses compare-and-swap instead of locks",
     "iceberg-hms.lock": "which lock all writers of iceberg-hms take first",
     "iceberg-hms.exclusive": "true: iceberg-hms is the only writer",
+    "iceberg-hms.hive-table": "the row that the table had as a Hive table: `iceberg-hms migrate --undo` writes it back",
     "metadata_hash": "checksum of the metadata file of an encrypted table",
     "comment": "the table's comment",
 }
