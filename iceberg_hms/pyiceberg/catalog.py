@@ -65,7 +65,7 @@ class HmsCatalog(MetastoreCatalog):
 
     @property
     def hms(self) -> Catalog:
-        """The same catalog by our own API: locks, snapshots, maintenance. Whoever asks for it closes either of them."""
+        """The same catalog by our own API: locks, snapshots, maintenance. Who asks for it closes either."""
         self._forgotten.detach()
         return self._hms
 
