@@ -105,7 +105,7 @@ class BesideModel:
         assert self._of("snapshots", "snapshot_id, parent_id, operation, manifest_list, summary") == Counter(
             _frozen(
                 each.snapshot_id,
-                each.parent_id,
+                each.parent_snapshot_id,
                 each.operation,
                 each.manifest_list,
                 {key: value for key, value in each.summary.items() if key != "operation"},

@@ -220,7 +220,7 @@ class Scene:
         self.acknowledged += [sleeper.path, *result["snapshot_ids"]]
         slept = self.direct.load(self.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
         assert slept is not None
-        assert slept.parent_id == between.snapshot_ids[0]
+        assert slept.parent_snapshot_id == between.snapshot_ids[0]
         self.check_history()
 
     def close(self) -> None:

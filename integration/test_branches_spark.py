@@ -127,7 +127,7 @@ def shape(metadata: TableMetadata) -> dict[str, Any]:
     }
     snapshots = [
         (
-            None if each.parent_id is None else at[each.parent_id],
+            None if each.parent_snapshot_id is None else at[each.parent_snapshot_id],
             each.operation,
             at.get(int(each.summary.get("source-snapshot-id", "-1"))),
             each.summary.get("published-wap-id"),
@@ -153,7 +153,7 @@ def check_seen_by_spark(spark: Any, table: Any) -> None:
         str((ref_name, ref.type.upper(), ref.snapshot_id)) for ref_name, ref in table.refs().items()
     )
     assert rows(spark, f"SELECT snapshot_id, parent_id FROM {name}.snapshots") == sorted(
-        str((each.snapshot_id, each.parent_id)) for each in table.snapshots()
+        str((each.snapshot_id, each.parent_snapshot_id)) for each in table.snapshots()
     )
     current = {each.snapshot_id for each in table.ancestors()}
     assert rows(spark, f"SELECT snapshot_id, is_current_ancestor FROM {name}.history") == sorted(

@@ -152,7 +152,7 @@ def test_what_other_clients_do_to_tables_is_seen(metastore: Any, catalog: Any, n
     table.add_files([f"file:{interop.small_parquet(tmp_path / 'a.parquet', [1])}"])
     [change] = watcher.poll()
     assert (change.kind, change.snapshot.snapshot_id) == (ChangeKind.SNAPSHOT, table.current_snapshot().snapshot_id)
-    [added] = catalog.load_table(name).changes(change.snapshot.parent_id, change.snapshot.snapshot_id)
+    [added] = catalog.load_table(name).changes(change.snapshot.parent_snapshot_id, change.snapshot.snapshot_id)
     assert (added.operation, added.path) == ("added", f"file:{tmp_path}/a.parquet")
     peer.rename_table(name, f"{namespace}.renamed")
     [change] = watcher.poll()

@@ -236,7 +236,7 @@ def test_27_snapshots_go_away_under_an_append(scene: Scene, race: str) -> None:
     assert report.replays == 1
     snapshot = report.metadata.snapshot_by_id(report.snapshot_ids[0])
     assert snapshot is not None
-    assert snapshot.parent_id == first_id
+    assert snapshot.parent_snapshot_id == first_id
     if race == "expiry":
         scene.refused += second.snapshot_ids
     acknowledged = [scene.acknowledged[0], first_id]

@@ -151,9 +151,9 @@ def changes_between(
     if from_id != to_id:
         for snapshot in metadata.ancestors(to_id):
             line.append(snapshot)
-            if snapshot.parent_id is None or snapshot.parent_id == from_id:
+            if snapshot.parent_snapshot_id is None or snapshot.parent_snapshot_id == from_id:
                 break
-    before = to_id if not line else line[-1].parent_id
+    before = to_id if not line else line[-1].parent_snapshot_id
     if before != from_id:
         raise _not_one_line(from_id, to_id, before)
     return SnapshotChanges(metadata, line[::-1], manifests)

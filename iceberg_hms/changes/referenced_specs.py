@@ -113,7 +113,7 @@ def _ids(updates: Sequence[Update], action: str, name: str) -> set[int]:
 def _specs(snapshot: Snapshot, kept: Collection[int], manifests: Manifests, known: KnownSpecs) -> frozenset[int]:
     """The specs that a snapshot references. If its parent is kept, the manifests shared with the parent are left out:
     the parent's own check covers them."""
-    has_parent = snapshot.parent_id in kept
+    has_parent = snapshot.parent_snapshot_id in kept
     key = (snapshot.snapshot_id, snapshot.manifest_list, has_parent)
     if key not in known:
         files = _added_manifests(snapshot, manifests) if has_parent else manifests.list(snapshot)

@@ -61,7 +61,7 @@ def numbered_snapshot(
 def parent_conflict(base: TableMetadata, snapshot: Snapshot) -> RequirementFailed | None:
     """The failed requirement if a snapshot's parent was recommitted since its client read it; None if not. Format
     version 1 has no numbers that would show it."""
-    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    parent = None if snapshot.parent_snapshot_id is None else base.snapshot_by_id(snapshot.parent_snapshot_id)
     number = snapshot.raw.get("sequence-number")
     if base.format_version == 1 or parent is None or number is None or number > parent.sequence_number:
         return None
@@ -161,13 +161,13 @@ class _Renumbering:
             return False
         is_late = snapshot.sequence_number <= base.last_sequence_number
         # A snapshot without a parent starts a history of its own, and may have any number.
-        is_late = is_late and snapshot.parent_id is not None
+        is_late = is_late and snapshot.parent_snapshot_id is not None
         return is_late or (base.format_version > 2 and (snapshot.first_row_id or 0) < base.next_row_id)
 
     def _remember_parent(self, snapshot: Snapshot) -> None:
         # The first client that writes after an upgrade to v3 numbers its parent's manifests too, and those numbers are
         # as stale as its own.
-        parent = None if snapshot.parent_id is None else self._base.snapshot_by_id(snapshot.parent_id)
+        parent = None if snapshot.parent_snapshot_id is None else self._base.snapshot_by_id(snapshot.parent_snapshot_id)
         if self._base.format_version > 2 and parent is not None:
             for each in self._manifests.list(parent):
                 self._known.setdefault(each.manifest_path, each)

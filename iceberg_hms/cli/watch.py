@@ -76,7 +76,7 @@ def describe(change: TableChange) -> dict[str, Any]:
         return described
     return described | {
         "snapshot_id": snapshot.snapshot_id,
-        "parent_id": snapshot.parent_id,
+        "parent_id": snapshot.parent_snapshot_id,
         "sequence_number": snapshot.sequence_number,
         "timestamp_ms": snapshot.timestamp_ms,
         "operation": snapshot.operation,

@@ -17,7 +17,7 @@ def snapshot_rows(metadata: TableMetadata) -> list[dict[str, Any]]:
     return [
         {
             "snapshot_id": snapshot.snapshot_id,
-            "parent_id": snapshot.parent_id,
+            "parent_id": snapshot.parent_snapshot_id,
             "sequence_number": snapshot.sequence_number,
             "timestamp_ms": snapshot.timestamp_ms,
             "operation": snapshot.operation,
@@ -62,7 +62,7 @@ def history_rows(metadata: TableMetadata) -> list[dict[str, Any]]:
             {
                 "made_current_at_ms": entry["timestamp-ms"],
                 "snapshot_id": snapshot_id,
-                "parent_id": snapshot.parent_id if snapshot else None,
+                "parent_id": snapshot.parent_snapshot_id if snapshot else None,
                 "is_current_ancestor": snapshot_id in ancestors,
                 "operation": snapshot.operation if snapshot else None,
                 "summary": dict(snapshot.summary) if snapshot else {},

@@ -294,7 +294,7 @@ class TableManifests:
         data, encoded = encode_list(
             metadata.format_version,
             snapshot_id,
-            snapshot.parent_id,
+            snapshot.parent_snapshot_id,
             snapshot.sequence_number,
             snapshot.first_row_id,
             files,
@@ -308,7 +308,7 @@ class TableManifests:
         return location
 
     def _encoded_parent(self, metadata: TableMetadata, snapshot: Snapshot) -> EncodedList | None:
-        parent_id = snapshot.parent_id
+        parent_id = snapshot.parent_snapshot_id
         parent = None if parent_id is None else metadata.snapshot_by_id(parent_id)
         location = None if parent is None else parent.manifest_list
         known = None if location is None else self._known(location)

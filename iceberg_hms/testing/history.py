@@ -294,7 +294,7 @@ def swap_findings(earlier: str, before: TableMetadata, later: str, after: TableM
         # A snapshot without a parent starts a history of its own, whose numbers need not rise above others'.
         if (
             after.format_version > 1
-            and added.parent_id is not None
+            and added.parent_snapshot_id is not None
             and added.sequence_number <= before.last_sequence_number
         ):
             message = f"snapshot {id_} has number {added.sequence_number}, the last was {before.last_sequence_number}"
@@ -306,7 +306,9 @@ def chain_findings(metadata: TableMetadata) -> Iterator[HistoryFinding]:
     number is too high."""
     # A snapshot without a parent starts a history of its own, and may have any number.
     numbers = Counter(
-        each.sequence_number for each in metadata.snapshots if each.sequence_number and each.parent_id is not None
+        each.sequence_number
+        for each in metadata.snapshots
+        if each.sequence_number and each.parent_snapshot_id is not None
     )
     for number, count in numbers.items():
         if count > 1:

@@ -137,7 +137,7 @@ def one_chain(view: View) -> str | None:
         return None
     for name, ref in metadata.refs.items():
         chain = list(metadata.ancestors(ref.snapshot_id))
-        if not chain or not (chain[-1].parent_id is None or view.expires):
+        if not chain or not (chain[-1].parent_snapshot_id is None or view.expires):
             return f"{name} does not reach the root of its history"
     on_branch = {snapshot.snapshot_id for branch in view.now.branches.values() for snapshot in branch.chain}
     for snapshot in metadata.snapshots:

@@ -51,10 +51,10 @@ def snapshot_adds_its_own(view: View) -> str | None:
 def _wrong_rows(view: View, attempt: WriteAttempt, snapshot: Snapshot) -> str | None:
     """The rows that a snapshot lacks, or has beyond its parent's and its own."""
     held = view.now.held
-    if view.expires and snapshot.parent_id is not None and snapshot.parent_id not in held:
+    if view.expires and snapshot.parent_snapshot_id is not None and snapshot.parent_snapshot_id not in held:
         # A new branch began at a snapshot that has expired since: its rows are unknown.
         return None
-    parent = held.get(snapshot.parent_id or 0, NOTHING)
+    parent = held.get(snapshot.parent_snapshot_id or 0, NOTHING)
     has = held[snapshot.snapshot_id]
     own = {attempt.row: 1} if attempt.row is not None else {}
     deleted = parent.rows.keys() if attempt.deletes_all else attempt.deleted_rows

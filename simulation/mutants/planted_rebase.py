@@ -52,7 +52,7 @@ REBASE: tuple[Mutant, ...] = (
         "a rebased snapshot's parent is the head",
         _REBASE,
         '        raw["parent-snapshot-id"] = head.snapshot_id\n',
-        '        raw["parent-snapshot-id"] = snapshot.parent_id or head.snapshot_id\n',
+        '        raw["parent-snapshot-id"] = snapshot.parent_snapshot_id or head.snapshot_id\n',
         scenario="rebase-calm",
     ),
     Mutant(

@@ -61,7 +61,7 @@ def test_all_steps_are_in_one_new_version_of_the_table(table, catalog):
     assert len(tx.report.snapshot_ids) == 2
     assert table.metadata_location == tx.report.metadata_location
     assert live(catalog) == ["a.parquet", "b.parquet"]
-    assert [each.parent_id for each in table.snapshots()] == [None, tx.report.snapshot_ids[0]]
+    assert [each.parent_snapshot_id for each in table.snapshots()] == [None, tx.report.snapshot_ids[0]]
 
 
 def test_steps_follow_what_other_writers_commit_meanwhile(table, catalog):
@@ -240,7 +240,7 @@ def test_each_step_is_staged_on_what_those_before_it_left(version: int) -> None:
     change = TransactionChange([append([data_file("a")], 100), append([data_file("b")], 101)], lambda: NOW)
     staged = change.stage(base, manifests)
     new = apply(base, staged.updates, now_ms=NOW)
-    assert [each.parent_id for each in new.snapshots] == [None, 99, 100]
+    assert [each.parent_snapshot_id for each in new.snapshots] == [None, 99, 100]
     assert new.refs["main"].snapshot_id == 101
     head = new.current_snapshot
     assert head is not None

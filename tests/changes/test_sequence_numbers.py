@@ -47,7 +47,7 @@ def test_a_commit_to_another_branch_makes_numbers_stale_and_no_commit_fails(writ
     check_transition(now, new)
     found = new.snapshot_by_id(10)
     assert found is not None
-    assert (found.parent_id, found.sequence_number) == (1, now.last_sequence_number + 1)
+    assert (found.parent_snapshot_id, found.sequence_number) == (1, now.last_sequence_number + 1)
     assert writer.live(found) == ["a", "mine"]
     assert found.summary == sent.commit.updates[0]["snapshot"]["summary"]  # type: ignore[attr-defined]
     if version > 2:

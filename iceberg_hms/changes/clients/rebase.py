@@ -112,9 +112,9 @@ def _may_have_expired(
 
 def _parents_list(base: TableMetadata, snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile] | None:
     """The manifests of the snapshot's parent, of which a first snapshot has none. None: the table lacks the parent."""
-    if snapshot.parent_id is None:
+    if snapshot.parent_snapshot_id is None:
         return ()
-    parent = base.snapshot_by_id(snapshot.parent_id)
+    parent = base.snapshot_by_id(snapshot.parent_snapshot_id)
     return None if parent is None else manifests.list(parent)
 
 
@@ -178,11 +178,11 @@ def _not_only_data_added(
     after: Sequence[ManifestFile],
 ) -> str | None:
     """Why a rewrite cannot be rebased: since it read the table, a commit did more than add data. None if it can be."""
-    if head is None or snapshot.parent_id is None:
+    if head is None or snapshot.parent_snapshot_id is None:
         return "it rewrites files of a history that is not the branch's"
     between = set()
     for each in base.ancestors(head.snapshot_id):
-        if each.snapshot_id == snapshot.parent_id:
+        if each.snapshot_id == snapshot.parent_snapshot_id:
             break
         between.add(each.snapshot_id)
     else:

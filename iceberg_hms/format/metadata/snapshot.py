@@ -44,7 +44,7 @@ class Snapshot:
         return int(self.raw["snapshot-id"])
 
     @property
-    def parent_id(self) -> int | None:
+    def parent_snapshot_id(self) -> int | None:
         """The snapshot that this one was made from; None for the first of a table or of a replaced table."""
         return self.raw.get("parent-snapshot-id")
 

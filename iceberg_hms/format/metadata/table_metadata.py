@@ -292,7 +292,7 @@ class TableMetadata:
             if snapshot is None:
                 return
             yield snapshot
-            snapshot_id = snapshot.parent_id
+            snapshot_id = snapshot.parent_snapshot_id
 
     def with_metadata_log_entry(self, location: str, timestamp_ms: int) -> TableMetadata:
         """This metadata with its predecessor's file in the metadata log, and the log trimmed to the newest

@@ -96,7 +96,7 @@ def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
     what = f"snapshot {id_}"
     if snapshot.key_id is not None:
         raise UnsupportedFormat(f"{what} is encrypted")
-    if id_ == -1 or snapshot.parent_id == id_:
+    if id_ == -1 or snapshot.parent_snapshot_id == id_:
         raise InvalidInput(f"{what}: -1 is no snapshot id, and no snapshot is its own parent")
     if draft.format_version == 1:
         if snapshot.sequence_number != 0:
@@ -112,7 +112,7 @@ def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
 def _take_sequence_number(draft: MetadataDraft, snapshot: Snapshot) -> None:
     number, last = snapshot.sequence_number, draft.raw["last-sequence-number"]
     # As in Java, a snapshot without a parent may have any number: it starts a history of its own (create or replace).
-    if number <= last and snapshot.parent_id is not None:
+    if number <= last and snapshot.parent_snapshot_id is not None:
         raise CommitFailed(f"Cannot add snapshot with sequence number {number} older than last sequence number {last}")
     draft.put("last-sequence-number", max(last, number))
 

@@ -303,7 +303,7 @@ class RefsMachine(RuleBasedStateMachine):
         table = self.catalog.load_table("logging.events")
         assert {name: (ref.type, ref.snapshot_id) for name, ref in table.refs().items()} == model.refs
         assert [entry.snapshot_id for entry in table.history()] == model.log
-        assert {each.snapshot_id: each.parent_id for each in table.snapshots()} == {
+        assert {each.snapshot_id: each.parent_snapshot_id for each in table.snapshots()} == {
             id_: each.parent for id_, each in model.snapshots.items()
         }
         assert self._contents() == {

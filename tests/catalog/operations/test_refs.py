@@ -124,7 +124,7 @@ def test_a_branch_is_fast_forwarded_to_what_was_audited(table, other):
     with pytest.raises(RequirementFailed, match=f"branch audit has moved .* with snapshot {later}"):
         table.fast_forward("main", "audit")
     table.refresh().fast_forward("main", "audit")
-    assert (table.current_snapshot().snapshot_id, table.current_snapshot().parent_id) == (later, audited)
+    assert (table.current_snapshot().snapshot_id, table.current_snapshot().parent_snapshot_id) == (later, audited)
 
 
 def test_a_branch_with_other_commits_is_not_forwarded(table, other):

@@ -469,7 +469,7 @@ class Follower:
             case ChangeKind.SNAPSHOT:
                 assert snapshot is not None
                 line = self.lines[name]
-                assert snapshot.parent_id == (line[-1] if line else None), "a snapshot was skipped"
+                assert snapshot.parent_snapshot_id == (line[-1] if line else None), "a snapshot was skipped"
                 assert snapshot.snapshot_id not in line, "a snapshot came twice"
                 line.append(snapshot.snapshot_id)
             case ChangeKind.GAP:

@@ -51,7 +51,7 @@ def test_an_append_that_was_overtaken_is_committed_after_the_other(writer: Write
     check_transition(now, new)
     head = new.current_snapshot
     assert head is not None
-    assert (head.snapshot_id, head.parent_id) == (10, 11)
+    assert (head.snapshot_id, head.parent_snapshot_id) == (10, 11)
     assert writer.live(head) == ["a", "b", "mine", "other"]
     assert head.summary["total-data-files"] == "4"
     assert head.summary["total-records"] == "40"
@@ -74,7 +74,7 @@ def test_two_first_appends_to_an_empty_table_are_both_committed(writer: Writer, 
     new = committed(committed(empty, first, writer.store), second, writer.store)
     assert writer.live(new.current_snapshot) == ["10", "11"]
     assert new.current_snapshot is not None
-    assert new.current_snapshot.parent_id == 10
+    assert new.current_snapshot.parent_snapshot_id == 10
 
 
 def test_an_append_to_a_branch_is_rebased_on_that_branch_and_keeps_its_retention(writer: Writer) -> None:

@@ -21,7 +21,7 @@ def test_a_snapshot_that_is_only_staged_moves_no_ref() -> None:
     assert new.refs["main"].snapshot_id == 100
     staged = new.snapshot_by_id(101)
     assert staged is not None
-    assert (staged.parent_id, staged.summary["wap.id"]) == (100, "audit-1")
+    assert (staged.parent_snapshot_id, staged.summary["wap.id"]) == (100, "audit-1")
     assert [each["snapshot-id"] for each in new.snapshot_log] == [100]
 
 

@@ -186,7 +186,7 @@ def test_a_client_that_was_beaten_twice_has_the_lock_when_it_comes_back(contest)
     behind.join(30)
     [first, second] = contest.metadata().snapshots[-2:]
     assert first.snapshot_id == 1, "the writer outside waited"
-    assert second.parent_id == 1
+    assert second.parent_snapshot_id == 1
     assert len(contest.kept()) == 1
 
 

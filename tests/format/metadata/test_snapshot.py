@@ -28,7 +28,12 @@ def test_every_field_is_read() -> None:
     }
     snapshot = Snapshot.parse(raw)
     assert snapshot.raw == raw
-    assert (snapshot.snapshot_id, snapshot.parent_id, snapshot.sequence_number, snapshot.timestamp_ms) == (5, 4, 3, 2)
+    assert (snapshot.snapshot_id, snapshot.parent_snapshot_id, snapshot.sequence_number, snapshot.timestamp_ms) == (
+        5,
+        4,
+        3,
+        2,
+    )
     assert (snapshot.manifest_list, snapshot.manifests, snapshot.operation) == ("a.avro", (), "append")
     assert (snapshot.schema_id, snapshot.first_row_id, snapshot.added_rows, snapshot.key_id) == (1, 10, 7, "k")
     assert snapshot.summary["added-records"] == "1"
@@ -36,7 +41,7 @@ def test_every_field_is_read() -> None:
 
 def test_fields_that_v1_leaves_out_have_defaults() -> None:
     snapshot = Snapshot.parse({**LONE, "manifests": ["a", "b"]})
-    assert (snapshot.parent_id, snapshot.sequence_number, snapshot.manifest_list) == (None, 0, None)
+    assert (snapshot.parent_snapshot_id, snapshot.sequence_number, snapshot.manifest_list) == (None, 0, None)
     assert (snapshot.manifests, snapshot.summary, snapshot.operation) == (("a", "b"), {}, None)
     assert (snapshot.schema_id, snapshot.first_row_id, snapshot.added_rows, snapshot.key_id) == (None, None, None, None)
 
@@ -71,7 +76,7 @@ def test_json_that_is_not_a_snapshot_is_refused(raw: Any) -> None:
 
 def test_null_equals_absent() -> None:
     snapshot = Snapshot.parse({**LONE, "parent-snapshot-id": None, "summary": None, "manifests": None})
-    assert (snapshot.parent_id, snapshot.summary, snapshot.manifests) == (None, {}, ())
+    assert (snapshot.parent_snapshot_id, snapshot.summary, snapshot.manifests) == (None, {}, ())
 
 
 def test_a_ref_has_the_values_of_its_json() -> None:

@@ -58,7 +58,7 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
         None,
     )
     if snapshot is not None and attempt.parents_seen:
-        if snapshot.parent_id != attempt.parents_seen[-1]:
+        if snapshot.parent_snapshot_id != attempt.parents_seen[-1]:
             became += ["rebased", f"{kind} rebased", f"rebased on {attempt.branch}"]
         elif snapshot.manifest_list not in attempt.lists and attempt.left_at is not None:
             became.append("renumbered")

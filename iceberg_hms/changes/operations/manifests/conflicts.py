@@ -94,7 +94,7 @@ class Conflicts:
                 at = snapshot.snapshot_id
                 break
             found.append(snapshot)
-            at = snapshot.parent_id
+            at = snapshot.parent_snapshot_id
         if at != self._new.start_id:
             start = "an empty branch" if self._new.start_id is None else f"snapshot {self._new.start_id}"
             raise RequirementFailed(

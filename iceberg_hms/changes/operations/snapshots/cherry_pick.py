@@ -80,8 +80,8 @@ class CherryPick(SnapshotOperation):
         raise RequirementFailed(
             PICKABLE,
             f"snapshot {picked.snapshot_id} is neither an append nor a dynamic partition overwrite, and main is not at "
-            f"its parent {picked.parent_id}",
-            expected=picked.parent_id,
+            f"its parent {picked.parent_snapshot_id}",
+            expected=picked.parent_snapshot_id,
             found=base.current_snapshot_id,
             next_step="write it again on the table as it is; set_current_snapshot() would discard what main has",
         )
@@ -165,7 +165,7 @@ class CherryPick(SnapshotOperation):
 
 def _is_next(base: TableMetadata, picked: Snapshot) -> bool:
     """Whether main can move forward to a snapshot: main is at its parent, or both have none."""
-    return base.current_snapshot_id == picked.parent_id
+    return base.current_snapshot_id == picked.parent_snapshot_id
 
 
 def _is_dynamic_overwrite(picked: Snapshot) -> bool:

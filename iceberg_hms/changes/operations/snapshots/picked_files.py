@@ -68,10 +68,10 @@ class OverwrittenPartitions:
     def check(self, base: TableMetadata, head: int, manifests: Manifests) -> None:
         """Raises RequirementFailed if the snapshot that was overwritten is not in the history of `head`, or if a later
         one added a file to a partition."""
-        picked, parent = self._picked.snapshot_id, self._picked.parent_id
+        picked, parent = self._picked.snapshot_id, self._picked.parent_snapshot_id
         history = list(base.ancestors(head))
         # A history whose beginning expired does not show all that came after an empty table.
-        is_based = history[-1].parent_id is None if parent is None else is_ancestor(base, parent, head)
+        is_based = history[-1].parent_snapshot_id is None if parent is None else is_ancestor(base, parent, head)
         if not is_based:
             raise RequirementFailed(
                 PARTITIONS,
@@ -100,7 +100,7 @@ class OverwrittenPartitions:
                     PARTITIONS,
                     f"snapshot {self._picked.snapshot_id} overwrote {where}, to which snapshot {id_} has added "
                     f"{entry.data_file.file_path} since",
-                    expected=f"no files added to {where} since snapshot {self._picked.parent_id}",
+                    expected=f"no files added to {where} since snapshot {self._picked.parent_snapshot_id}",
                     found=entry.data_file.file_path,
                     next_step="write it again on the table as it is",
                     rests_on=frozenset({id_}),

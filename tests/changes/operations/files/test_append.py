@@ -64,7 +64,7 @@ def test_the_first_append_to_an_empty_table(version: int, level: str | None) -> 
     new = committed(base, append([data_file("a", level), data_file("b", level)]), manifests)
     head = new.current_snapshot
     assert head is not None
-    assert (head.snapshot_id, head.parent_id, head.timestamp_ms, head.schema_id) == (100, None, NOW, 0)
+    assert (head.snapshot_id, head.parent_snapshot_id, head.timestamp_ms, head.schema_id) == (100, None, NOW, 0)
     assert head.summary == {
         "operation": "append",
         "added-data-files": "2",
@@ -95,7 +95,7 @@ def test_a_second_append_names_its_own_manifests_first_and_keeps_all_others() ->
     new = committed(base, append([data_file("b")], 101), manifests)
     head = new.current_snapshot
     assert head is not None
-    assert (head.parent_id, head.sequence_number) == (100, 2)
+    assert (head.parent_snapshot_id, head.sequence_number) == (100, 2)
     assert [each.added_snapshot_id for each in manifests.list(head)] == [101, 100]
     assert [each.sequence_number for each in manifests.list(head)] == [2, 1]
     assert (head.summary["manifests-created"], head.summary["manifests-kept"]) == ("1", "1")
@@ -144,7 +144,7 @@ def test_a_replay_on_a_moved_base_reuses_the_manifests_in_a_new_list(version: in
     assert list_of(first) != list_of(second)
     assert sorted(files_of(new.current_snapshot, manifests)) == ["file:/data/mine.parquet", "file:/data/theirs.parquet"]
     assert new.current_snapshot is not None
-    assert new.current_snapshot.parent_id == 99
+    assert new.current_snapshot.parent_snapshot_id == 99
     assert new.current_snapshot.summary["total-records"] == "20"
     if version == 3:
         assert (new.current_snapshot.first_row_id, new.next_row_id) == (10, 20)
@@ -190,7 +190,7 @@ def test_a_branch_is_appended_to_and_main_stays() -> None:
     base = apply(base, [updates.set_snapshot_ref("audit", 100)], now_ms=NOW)
     new = committed(base, append([data_file("b")], 101, branch="audit"), manifests)
     assert (new.refs["main"].snapshot_id, new.refs["audit"].snapshot_id) == (100, 101)
-    assert new.snapshot_by_id(101).parent_id == 100  # type: ignore[union-attr]
+    assert new.snapshot_by_id(101).parent_snapshot_id == 100  # type: ignore[union-attr]
 
 
 def test_a_new_branch_starts_from_main() -> None:
@@ -579,7 +579,7 @@ def test_appends_in_any_order_leave_every_file_once_and_one_chain(
     )
     chain = list(base.ancestors(head.snapshot_id))
     assert {each.snapshot_id for each in chain} == {100 + number for number in range(len(sizes))}
-    assert [each.parent_id for each in chain] == [*(each.snapshot_id for each in chain[1:]), None]
+    assert [each.parent_snapshot_id for each in chain] == [*(each.snapshot_id for each in chain[1:]), None]
     assert head.summary["total-data-files"] == str(sum(sizes))
     assert head.summary["total-records"] == str(10 * sum(sizes))
     if version > 1:

@@ -34,7 +34,7 @@ def test_the_files_go_and_the_others_keep_their_numbers(version: int) -> None:
     stored.commit(deletes(stored, "b", "d"))
     assert stored.live() == {name: before[name] for name in "ac"}
     assert stored.deleted() == {"b": 900, "d": 900}
-    assert stored.head.parent_id == 101
+    assert stored.head.parent_snapshot_id == 101
     if version == 3:
         ids = [each.first_row_id or 0 for each in stored.metadata.snapshots]
         assert ids == sorted(ids)
@@ -71,7 +71,7 @@ def test_what_others_committed_meanwhile_stays() -> None:
     stored.foreign(102, "overwrite", data_file("d"), removed=["b"])
     stored.commit(change)
     assert stored.live().keys() == {"c", "d"}
-    assert stored.head.parent_id == 102
+    assert stored.head.parent_snapshot_id == 102
 
 
 def test_a_replay_reuses_what_was_written_ahead() -> None:

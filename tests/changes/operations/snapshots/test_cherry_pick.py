@@ -52,7 +52,7 @@ def test_an_append_is_added_to_main_as_it_is(version, picked):
     rows = made.metadata.next_row_id
     new = made.pick(picked)
     head = new.current_snapshot
-    assert (head.snapshot_id, head.parent_id, head.operation, head.timestamp_ms) == (100, 4, "append", NOW)
+    assert (head.snapshot_id, head.parent_snapshot_id, head.operation, head.timestamp_ms) == (100, 4, "append", NOW)
     assert made.live() == ["a", "b", "c", "d"]
     summary = dict(head.summary)
     assert (summary["source-snapshot-id"], summary["published-wap-id"]) == ("3", "w")
@@ -96,7 +96,7 @@ def test_a_pick_replays_on_whatever_main_is_and_writes_its_manifest_once():
     made.append(5, "e")
     written = len(made.store.manifests)
     new = made.pick(3, base=before)
-    assert (new.current_snapshot.parent_id, made.live()) == (5, ["a", "b", "c", "d", "e"])
+    assert (new.current_snapshot.parent_snapshot_id, made.live()) == (5, ["a", "b", "c", "d", "e"])
     assert len(made.store.manifests) == written + 1
 
 
@@ -228,7 +228,7 @@ def test_a_dynamic_overwrite_replaces_its_partitions_beside_other_commits(versio
     }
     head = made.pick(4).current_snapshot
     assert made.live() == ["b", "e", "new"]
-    assert (head.operation, head.parent_id, head.summary["source-snapshot-id"]) == ("overwrite", 5, "4")
+    assert (head.operation, head.parent_snapshot_id, head.summary["source-snapshot-id"]) == ("overwrite", 5, "4")
     counts = ("added-data-files", "deleted-data-files", "deleted-records", "removed-files-size", "total-data-files")
     assert [head.summary[name] for name in counts] == ["1", "1", "10", "100", "3"]
     entries = {each.data_file.file_path: each for each in made.manifests.entries(made.manifests.list(head))}
