@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,9 +20,12 @@ from iceberg_hms.coordinator.ports import HIVE_TABLE, TableName
 from iceberg_hms.errors import AlreadyIceberg, CommitConflict, InvalidInput, NotAnIcebergTable
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
+from iceberg_hms.metastore.compare_and_swap.row_write import ALTER, PROBE_KEY
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema
 from iceberg_hms.metastore.tables.kind_of_row import hive_row
+from iceberg_hms.testing.faults.proxy import FaultProxy
+from iceberg_hms.testing.faults.script import Action, ScriptedFault
 from integration.contract_checks import add_hive_table
 
 WAIT_SECONDS: Final = 60.0
@@ -78,12 +81,13 @@ def empty_table(folder: str) -> Change:
 
 
 @contextmanager
-def lake(server: Any, namespace: str, kind: str) -> Iterator[Lake]:
+def lake(server: Any, namespace: str, kind: str, *, uri: str = "") -> Iterator[Lake]:
+    """uri: through which the catalog reaches the server."""
     name, folder = TableName(namespace, "t"), f"{server.warehouse}/{namespace}.db/t"
     pool = ClientPool([server.uri], size=2)
     try:
         add_hive_table(pool, name, folder, kind, {"colour": "red"}, [f"{folder}/p=0", f"{folder}/p=1"])
-        with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        with iceberg_hms.connect(metastore_uri=uri or server.uri, warehouse=server.warehouse) as catalog:
             hive = catalog.services.hive_tables
             kinds = catalog.services.coordinator.kind_changes(hive)
             yield Lake(server, pool, catalog, hive, kinds, name, folder)
@@ -110,7 +114,7 @@ def check_there_and_back(server: Any, namespace: str, kind: str) -> None:
         there.undo()
         with pytest.raises(NotAnIcebergTable):
             there.catalog.load_table(there.name)
-        assert _comparable(there.record()) == _comparable(before)
+        assert comparable(there.record()) == comparable(before)
         assert there.partitions() == partitions
         files = there.catalog.services.ports.files
         assert list(files.list_files(f"{there.folder}/{HIDDEN_FOLDER}")) == []
@@ -149,11 +153,31 @@ def check_changed_meanwhile(server: Any, namespace: str) -> None:
         assert list(there.catalog.services.ports.files.list_files(there.folder)) == []
 
 
+def check_lost_calls(server: Any, namespace: str, action: Action) -> None:
+    """Each alter of a migration and of its undo goes wrong once, where alters compare atomically."""
+    with FaultProxy(server.uri) as proxy, lake(server, namespace, KINDS[0], uri=proxy.uri) as there:
+        before, partitions = there.record(), there.partitions()
+        lost = [_on_alter(proxy, action, lambda request: there.folder.encode() in request)]
+        there.migrate()
+        assert there.catalog.pointer(there.name).hive_table
+        lost.append(_on_alter(proxy, action, lambda request: b"undone-" in request))
+        # The mark is gone in the alter that removes it.
+        lost.append(_on_alter(proxy, action, lambda request: b"undone-" not in request))
+        there.undo()
+        assert comparable(there.record()) == comparable(before)
+        assert there.partitions() == partitions
+        assert all(each.done(WAIT_SECONDS) for each in lost)
+
+
+def _on_alter(proxy: FaultProxy, action: Action, only: Callable[[bytes], bool]) -> ScriptedFault:
+    return proxy.on(ALTER, action, only=lambda request: PROBE_KEY.encode() not in request and only(request))
+
+
 def _as_read(record: Any, there: Lake) -> HiveRow:
     return hive_row(there.name, record)
 
 
-def _comparable(record: Any) -> Mapping[str, Any]:
+def comparable(record: Any) -> Mapping[str, Any]:
     """A row without when it was changed last."""
     fields = dict(vars(record))
     fields["parameters"] = {key: each for key, each in record.parameters.items() if key != "transient_lastDdlTime"}

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from integration.kinds_of_tables import KINDS, check_changed_meanwhile, check_there_and_back
+from iceberg_hms.testing.faults.script import CUT_AFTER_SEND, CUT_BEFORE_REPLY, CUT_BEFORE_SEND, DUPLICATE, Action
+from integration import interop
+from integration.kinds_of_tables import (
+    KINDS,
+    check_changed_meanwhile,
+    check_lost_calls,
+    check_there_and_back,
+    comparable,
+    lake,
+)
 from integration.servers import make_namespace
 
 
@@ -24,3 +33,33 @@ def test_a_table_becomes_iceberg_and_the_same_hive_table_again(
 
 def test_a_table_that_changed_meanwhile_stays_as_it_is(server: Any, request: pytest.FixtureRequest) -> None:
     check_changed_meanwhile(server, make_namespace(server, request))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [CUT_BEFORE_SEND, CUT_AFTER_SEND, CUT_BEFORE_REPLY, DUPLICATE],
+    ids=["request lost", "reply not awaited", "reply lost", "sent twice"],
+)
+def test_a_table_becomes_the_one_and_the_other_though_calls_are_lost(
+    action: Action, metastore: Any, namespace: str
+) -> None:
+    check_lost_calls(metastore, namespace, action)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_commits_to_a_migrated_table_and_the_undo_gives_the_row_back(
+    kind: str, spark: Any, metastore: Any, namespace: str
+) -> None:
+    """Java writes all columns of the schema into the row, those of the partition keys too."""
+    java = interop.add_spark_catalog(spark, "hive_cat", type="hive", uri=metastore.uri, warehouse=metastore.warehouse)
+    with lake(metastore, namespace, kind) as there:
+        before = there.record()
+        there.migrate()
+        spark.sql(f"ALTER TABLE {java}.{there.name} SET TBLPROPERTIES ('by' = 'java')")
+        spark.sql(f"ALTER TABLE {java}.{there.name} ADD COLUMN late STRING")
+        row = there.catalog.pointer(there.name)
+        assert [column.name for column in row.table.sd.cols] == ["id", "p", "more", "late"]
+        there.set_property("by", "us")
+        assert len(there.partitions()) == 2
+        there.undo()
+        assert comparable(there.record()) == comparable(before)
