@@ -8,7 +8,14 @@ from typing import Final, Protocol
 
 from iceberg_hms.coordinator.hive_ports import HiveRow, HiveTable, HiveTables
 from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, Swapped, TableName, TablePointer
-from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchTable, NotAnIcebergTable
+from iceberg_hms.errors import (
+    AlreadyIceberg,
+    InvalidInput,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotAnIcebergTable,
+)
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import checks_of, expect, expect_equal, expect_raises, expect_refused
@@ -110,6 +117,18 @@ def a_drop_removes_the_row(hive: HiveTables, _tables: TablePointer, place: HiveP
     expect_equal(hive.drop(found, Sending()), Swapped(), "drop")
     expect_equal(hive.load(place.name("t")), None, "load of a dropped table")
     expect(isinstance(hive.drop(found, Sending()), Refused), "a second drop is not refused")
+
+
+def all_tables_but_icebergs_are_named(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
+    expect_equal(list(hive.names(place.namespace, timeout_seconds=_SECONDS)), [], "names in an empty database")
+    for name, kind in (("b", "MANAGED_TABLE"), ("a", _EXTERNAL)):
+        place.add_hive_table(place.name(name), place.folder(name), kind)
+    made(tables, place, "iceberg")
+    expect_equal(list(hive.names(place.namespace, timeout_seconds=_SECONDS)), ["a", "b"], "names")
+    with expect_raises(NoSuchNamespace, "names in no namespace"):
+        hive.names("no_such_namespace", timeout_seconds=_SECONDS)
+    with expect_raises(MetastoreUnavailable, "names without time"):
+        hive.names(place.namespace, timeout_seconds=-1)
 
 
 def any_row_but_icebergs_is_loaded(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:

@@ -353,6 +353,17 @@ def test_a_refused_undo_leaves_the_iceberg_table(lake):
     assert location in lake.iceberg_files()
 
 
+def test_the_row_as_it_was_is_read_without_an_undo(lake):
+    lake.migrate()
+    location = lake.location()
+    lake.commit(append("file:/wh/db/t/p=0/b.parquet", snapshot_id=555))
+    assert lake.kinds.hive_row(NAME).table == lake.before
+    assert lake.location() != location, "the commit"
+    lake.keep()
+    with pytest.raises(InvalidInput, match="--keep"):
+        lake.kinds.hive_row(NAME)
+
+
 @pytest.mark.parametrize(
     "answer", [ScriptedAnswer.REFUSED, ScriptedAnswer.REPLY_LOST, ScriptedAnswer.REFUSED_AFTER_APPLY]
 )

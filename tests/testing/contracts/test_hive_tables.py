@@ -45,6 +45,11 @@ class LoadsIcebergToo(MemoryHiveTables):
         return self.decode(name, json.dumps(asdict(self.tables.read(name))))
 
 
+class NamesAll(MemoryHiveTables):
+    def names(self, namespace: str, *, timeout_seconds: float) -> list[str]:
+        return sorted(name.name for name in self.tables.rows)
+
+
 class ReadsNoPartitions(MemoryHiveTables):
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
         return iter(())
@@ -91,6 +96,7 @@ class UndoesWithoutAMark(MemoryHiveTables):
         ("partitions_have_folders", ListsNothing),
         ("all_iceberg_tables_are_listed", ListsNothing),
         ("a_drop_removes_the_row", DropsNothing),
+        ("all_tables_but_icebergs_are_named", NamesAll),
         ("any_row_but_icebergs_is_loaded", LoadsIcebergToo),
         ("partitions_are_read", ReadsNoPartitions),
         ("a_row_is_kept_as_text", ForgetsParameters),
