@@ -86,6 +86,7 @@ _ERRORS = (
     "AlreadyIceberg",
     "ReadOnly",
     "RequirementFailed",
+    "CannotMigrate",
     "CommitConflict",
     "CommitFailed",
     "CommitStateUnknown",

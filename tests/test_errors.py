@@ -26,6 +26,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NotAnIcebergView("nyc.flights", "EXTERNAL_TABLE", is_table=True),
     errors.MissingFile("file:/a b"),
     errors.AlreadyIceberg("nyc.flights", "file:/a b"),
+    errors.CannotMigrate("nyc.flights: no", report={"files": 1}),
     errors.NamespaceNotEmpty("nyc"),
     errors.HiveTableKept("nyc.raw", "file:/a b", "the search took too long"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),

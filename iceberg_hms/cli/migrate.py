@@ -59,10 +59,11 @@ def migrate(
     if sum((dry_run, check, undo, keep)) > 1:
         raise ConfigError("--dry-run, --check, --undo and --keep exclude each other", next_step="give one of them")
     settings = common.load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
-    common.require_extra("spark", "pyspark")
+    if not (undo or keep):
+        common.require_extra("spark", "pyspark")
     with common.open_catalog(context, settings) as catalog:
         if undo or keep:
-            _change_back(catalog, table, undo=undo)
+            _change_back(catalog, table, undo=undo, as_json=as_json)
             return
         if check:
             _check(catalog, table, master, as_json=as_json)
@@ -76,15 +77,19 @@ def migrate(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _change_back(catalog: Catalog, table: str, *, undo: bool) -> None:
-    from iceberg_hms import migration
+def _change_back(catalog: Catalog, table: str, *, undo: bool, as_json: bool) -> None:
+    from iceberg_hms.migration import reversal
 
     if undo:
-        migration.undo(catalog, table)
-        output.note(f"{table} is the Hive table again that it was")
+        reversal.undo(catalog, table)
+        said = f"{table} is the Hive table again that it was"
     else:
-        migration.keep(catalog, table)
-        output.note(f"{table} owns its files now, and can no longer be made a Hive table again")
+        reversal.keep(catalog, table)
+        said = f"{table} owns its files now, and can no longer be made a Hive table again"
+    if as_json:
+        output.print_json({"table": table, "outcome": "undone" if undo else "kept"})
+    else:
+        output.note(said)
 
 
 def _check(catalog: Catalog, table: str, master: str | None, *, as_json: bool) -> None:

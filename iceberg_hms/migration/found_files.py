@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -24,8 +23,10 @@ from iceberg_hms.migration.work import (
     Work,
 )
 
-#: How many folders one task lists: in an object store each costs a request.
-_FOLDERS_PER_TASK: Final = 50
+#: The most folders that one task lists: in an object store each costs a request.
+_FOLDERS_MAX: Final = 64
+#: With fewer tasks than this, the cores of a cluster have nothing to do.
+_TASKS_WANTED: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,15 @@ class FoundFiles:
 def find_files(
     executors: Executors,
     work: Work,
-    partitions: Iterable[SourcePartition],
+    partitions: Sequence[SourcePartition],
+    problems: Problems,
     *,
     progress: bool = True,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> FoundFiles:
-    """List folders, and describe their files. partitions: read once, as many at a time as a task lists. progress:
-    whether to draw a bar. on_stage: hears `listed`, and `described` after each slice. Raises as the tasks do."""
-    problems = Problems()
-    groups = list(folder_groups(with_own_folders(partitions, work.recursive_directory, problems)))
+    """List folders, and describe their files. problems: of partitions that are not among these. progress: whether to
+    draw a bar. on_stage: hears `listed`, and `described` after each slice. Raises as the tasks do."""
+    groups = folder_groups(with_own_folders(partitions, work.recursive_directory, problems))
     if work.dry_run:
         return _without_writing(executors, work, groups, problems, progress=progress)
     with progress_bar("Listing", None, shown=progress) as advance:
@@ -80,11 +81,13 @@ def find_files(
     return _summed(listed, described, problems)
 
 
-def folder_groups(partitions: Iterable[SourcePartition]) -> Iterator[tuple[SourcePartition, ...]]:
-    """As many as one task lists at a time."""
-    left = iter(partitions)
-    while group := tuple(islice(left, _FOLDERS_PER_TASK)):
-        yield group
+def folder_groups(partitions: Sequence[SourcePartition]) -> list[tuple[SourcePartition, ...]]:
+    """As many as one task lists. Their number is that of another run after a few partitions came, and on another
+    cluster: a run finds only slices of equal groups again."""
+    size = 1
+    while size < _FOLDERS_MAX and size * _TASKS_WANTED < len(partitions):
+        size *= 2
+    return [tuple(partitions[at : at + size]) for at in range(0, len(partitions), size)]
 
 
 def _without_writing(
@@ -102,10 +105,9 @@ def _without_writing(
     return _summed([listed for listed, _ in both], [described for _, described in both], problems)
 
 
-def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], on_driver: Problems) -> FoundFiles:
-    """on_driver: the problems that no task has found."""
+def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], known: Problems) -> FoundFiles:
     tasks: list[ListedPartitions | Described] = [*listed, *described]
-    problems = [*on_driver.named, *(each for task in tasks for each in task.problems)]
+    problems = [*known.named, *(each for task in tasks for each in task.problems)]
     return FoundFiles(
         manifests=[each for task in described for each in task.manifests],
         partitions=[each for task in listed for each in task.partitions],
@@ -113,6 +115,6 @@ def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], 
         records=sum(task.records for task in described),
         size=sum(task.size for task in described),
         problems=problems[:PROBLEMS_MAX],
-        problem_count=on_driver.count + sum(task.problem_count for task in tasks),
+        problem_count=known.count + sum(task.problem_count for task in tasks),
         reused=sum(task.files for task in described if task.reused),
     )

@@ -15,6 +15,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER, HiveRow
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AlreadyIceberg
 from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -22,7 +23,7 @@ from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
-from iceberg_hms.migration.progress import delete_progress
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
 from iceberg_hms.migration.takeover import Options, Takeover, nobody_listens, with_name_mapping
@@ -65,35 +66,42 @@ def migrate(
     name = table_name(identifier)
     options = Options(recursive_directory, skip_unreadable, dry_run, progress, on_stage)
     with driver_of(spark, catalog, f"migrate {name}") as driver:
-        try:
-            row = driver.services.hive_tables.load_row(name)
-        except AlreadyIceberg as error:
-            if error.hive_table is None:
-                raise
-            location = driver.catalog.pointer(name).metadata_location
-            return MigrationReport(str(name), "already done", metadata_location=location)
-        return _migrated(driver, row, options)
+        return migrate_table(driver, name, options)
+
+
+def migrate_table(driver: MigrationDriver, name: TableName, options: Options) -> MigrationReport:
+    """As `migrate`, with a driver that is open."""
+    try:
+        row = driver.services.hive_tables.load_row(name)
+    except AlreadyIceberg as error:
+        if error.hive_table is None:
+            raise
+        location = driver.catalog.pointer(name).metadata_location
+        return MigrationReport(str(name), "already done", metadata_location=location)
+    return _migrated(driver, row, options)
 
 
 def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> MigrationReport:
     services = driver.services
     source = MigrationSource.of(row, time_zone=driver.time_zone)
     options.on_stage("read")
-    folders = source.folders(services.hive_tables.partitions(row))
     takeover = Takeover(driver, row.name, _metadata_of(services, source), options, resumes=True)
-    found = takeover.find(folders)
+    problems = Problems()
+    partitions = list(services.hive_tables.partitions(row))
+    found = takeover.find(source.folders(partitions, problems), problems)
     if options.dry_run:
         return takeover.report(found)
-    change = from_request([{"type": "assert-create"}], takeover.creation(found))
-    options.on_stage("staged")
-    committed = services.coordinator.kind_changes(services.hive_tables).to_iceberg(
-        row,
-        change,
-        partition_count=len(folders) if row.partition_keys else 0,
-        wait_seconds=services.settings.commit_wait_seconds,
-    )
+    takeover.check(found)
+    with takeover.creation(found) as updates:
+        options.on_stage("staged")
+        committed = services.coordinator.kind_changes(services.hive_tables).to_iceberg(
+            row,
+            from_request([{"type": "assert-create"}], updates),
+            partition_count=len(partitions),
+            wait_seconds=services.settings.commit_wait_seconds,
+        )
     options.on_stage("changed")
-    delete_progress(services.ports.files, takeover.work.progress_folder)
+    takeover.forget()
     return takeover.report(found, committed.metadata_location)
 
 

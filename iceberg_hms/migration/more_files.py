@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
-from iceberg_hms.migration.found_files import FoundFiles, folder_groups
+from iceberg_hms.migration.found_files import folder_groups
 from iceberg_hms.migration.listing import listed_files
-from iceberg_hms.migration.progress import delete_progress
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
 from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
+from iceberg_hms.migration.task import stores_for
 from iceberg_hms.migration.work import RecursiveDirectory, Side, SourcePartition, Work
-from iceberg_hms.stores import open_stores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How many files an error names, and `LateFiles`.
+#: How many files an error names.
 _NAMED_MAX: Final = 5
-_LATE_MAX: Final = 10_000
+#: How many files `LateFiles` names.
+LATE_FILES_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +69,61 @@ def add_files(
     name = table_name(table)
     options = Options(recursive_directory, skip_unreadable, progress=progress)
     with driver_of(spark, catalog, f"add files to {name}") as driver:
-        if not isinstance(source, str):
-            return _append(driver, name, source)
-        metadata = with_name_mapping(driver.catalog.load(name).metadata)
-        takeover = Takeover(driver, name, metadata, options)
-        folders = _folders(driver, metadata, source, partition_filter or {})
-        _refuse_known(driver, takeover.work, metadata, folders)
-        found = takeover.find(folders)
-        try:
-            return _committed(driver, name, takeover, found)
-        finally:
-            delete_progress(driver.services.ports.files, takeover.work.progress_folder)
+        return take_files(driver, name, source, partition_filter or {}, options)
+
+
+def take_files(
+    driver: MigrationDriver,
+    name: TableName,
+    source: str | Sequence[str],
+    partition_filter: Mapping[str, object],
+    options: Options,
+) -> MigrationReport:
+    """As `add_files`, with a driver that is open."""
+    if partition_filter and (not isinstance(source, str) or "/" in source):
+        raise InvalidInput(
+            "partition_filter is for Hive tables, and the source is a folder or files",
+            next_step="name the folders or files that you want",
+        )
+    if not isinstance(source, str):
+        return _append(driver, name, source)
+    metadata = with_name_mapping(driver.catalog.load(name).metadata)
+    takeover, problems = Takeover(driver, name, metadata, options), Problems()
+    folders = _folders(driver, metadata, source, partition_filter, problems)
+    _refuse_known(driver, takeover.work, metadata, folders)
+    found = takeover.find(folders, problems)
+    takeover.check(found)
+    # A failure leaves the manifests: the next run goes on from them, and so may another one that runs now.
+    made = driver.catalog.commit_change(name, takeover.append(found)) if found.manifests else None
+    takeover.forget()
+    return takeover.report(found, None if made is None else made.metadata_location)
 
 
 def late_files(spark: SparkSession, table: Identifier, *, catalog: Catalog | None = None) -> LateFiles:
-    """The files in the folders of a migrated table, as its Hive partitions are now, that are in none of its current
-    snapshot's manifests: they came after the migration had listed their folder, or it left them out; `add_files` takes
-    them. Raises NoSuchTable; InvalidInput if no migration made the table, or undo was given up."""
+    """The files in the folders of a migrated table, as its Hive partitions are now, that no snapshot of it has or had:
+    they came after the migration had listed their folder, or it left them out; `add_files` takes them.
+
+    Raises NoSuchTable; InvalidInput if no migration made the table, or undo was given up.
+    """
     name = table_name(table)
     with driver_of(spark, catalog, f"check {name}") as driver:
-        services = driver.services
-        row = services.coordinator.kind_changes(services.hive_tables).hive_row(name)
-        source = MigrationSource.of(row, time_zone=driver.time_zone)
-        metadata = driver.catalog.load(name).metadata
-        work = Takeover(driver, name, metadata, Options("true")).work
-        folders = source.folders(services.hive_tables.partitions(row))
-        listed = Side(partial(_listed_keys, work), list(folder_groups(folders)))
-        known = _known(driver, metadata)
-        return LateFiles(*driver.executors.compare(listed, known, wanted="missing", named=_LATE_MAX))
+        return find_late_files(driver, name)
+
+
+def find_late_files(driver: MigrationDriver, name: TableName) -> LateFiles:
+    """As `late_files`, with a driver that is open."""
+    services = driver.services
+    row = services.coordinator.kind_changes(services.hive_tables).hive_row(name)
+    source = MigrationSource.of(row, time_zone=driver.time_zone)
+    metadata = driver.catalog.load(name).metadata
+    work = Takeover(driver, name, metadata, Options("true")).work
+    # Not by `source.folders`: a partition that the migration left out for its value has files all the same.
+    places = (
+        [each.location for each in services.hive_tables.partitions(row)] if row.partition_keys else [source.location]
+    )
+    listed = Side(partial(_listed, work), folder_groups([SourcePartition("", each) for each in places]))
+    known = _known(driver, metadata.snapshots, live=False)
+    return LateFiles(*driver.executors.compare(listed, known, wanted="missing", named=LATE_FILES_MAX))
 
 
 def _append(driver: MigrationDriver, name: TableName, files: Sequence[str]) -> MigrationReport:
@@ -109,31 +137,21 @@ def _append(driver: MigrationDriver, name: TableName, files: Sequence[str]) -> M
     )
 
 
-def _committed(driver: MigrationDriver, name: TableName, takeover: Takeover, found: FoundFiles) -> MigrationReport:
-    try:
-        report = driver.catalog.commit_change(name, takeover.append(found))
-    except CommitStateUnknown:
-        raise
-    except IcebergHmsError:
-        delete_files(driver.services.ports.files, [each.manifest_path for each in found.manifests])
-        raise
-    return takeover.report(found, report.metadata_location)
-
-
 def _folders(
-    driver: MigrationDriver, metadata: TableMetadata, source: str, partition_filter: Mapping[str, object]
+    driver: MigrationDriver,
+    metadata: TableMetadata,
+    source: str,
+    partition_filter: Mapping[str, object],
+    problems: Problems,
 ) -> Sequence[SourcePartition]:
-    """Raises InvalidInput for a Hive table that is partitioned by columns by which the Iceberg table is not."""
+    """Raises InvalidInput for a Hive table that is partitioned by columns by which the Iceberg table is not, and for a
+    filter that no partition passes."""
     if "/" in source:
-        if partition_filter:
-            raise InvalidInput(
-                f"{source} is a folder, and partition_filter is for Hive tables", next_step="name the folders you want"
-            )
         return [SourcePartition("", source)]
     services = driver.services
     row = services.hive_tables.load_row(table_name(source))
     of = MigrationSource.of(row, time_zone=driver.time_zone)
-    wanted = {key.lower(): str(value) for key, value in partition_filter.items()}
+    wanted = {key.lower(): value for key, value in partition_filter.items()}
     keys = [each.name for each in row.partition_keys]
     if unknown := sorted(wanted.keys() - set(keys)):
         raise InvalidInput(
@@ -148,13 +166,14 @@ def _folders(
             f"{', '.join(map(str, metadata.spec.fields)) or 'nothing'}",
             next_step="make the Iceberg table with the same partition columns, by identity",
         )
-    chosen = (
-        each
-        for each in services.hive_tables.partitions(row)
-        if all(dict(zip(keys, each.values, strict=True))[key] == value for key, value in wanted.items())
-    )
+    chosen = [each for each in services.hive_tables.partitions(row) if of.has(each, wanted)]
+    if wanted and not chosen:
+        raise InvalidInput(
+            f"{row.name} has no partition with {', '.join(f'{key}={value}' for key, value in wanted.items())}",
+            next_step="name values that it has: SHOW PARTITIONS",
+        )
     names = {column: field.name for column, field in fields.items()}
-    return [_renamed(each, names) for each in of.folders(chosen)]
+    return [_renamed(each, names) for each in of.folders(chosen, problems)]
 
 
 def _renamed(folder: SourcePartition, names: Mapping[str, str]) -> SourcePartition:
@@ -166,8 +185,10 @@ def _renamed(folder: SourcePartition, names: Mapping[str, str]) -> SourcePartiti
 def _refuse_known(
     driver: MigrationDriver, work: Work, metadata: TableMetadata, folders: Sequence[SourcePartition]
 ) -> None:
-    listed = Side(partial(_listed_keys, work), list(folder_groups(folders)))
-    count, some = driver.executors.compare(listed, _known(driver, metadata), wanted="common", named=_NAMED_MAX)
+    current = metadata.current_snapshot
+    listed = Side(partial(_listed, work), folder_groups(folders))
+    known = _known(driver, [] if current is None else [current], live=True)
+    count, some = driver.executors.compare(listed, known, wanted="common", named=_NAMED_MAX)
     if count:
         raise InvalidInput(
             f"the table has {count} of these files already: {', '.join(some)}{', ...' if count > len(some) else ''}",
@@ -175,23 +196,21 @@ def _refuse_known(
         )
 
 
-def _known(driver: MigrationDriver, metadata: TableMetadata) -> Side:
-    """The live data files of a table's current snapshot."""
-    snapshot = metadata.current_snapshot
-    manifests = [] if snapshot is None else driver.services.ports.manifests().list(snapshot)
-    return Side(partial(_known_keys, driver.services.settings), [each for each in manifests if each.has_live_files])
+def _known(driver: MigrationDriver, snapshots: Iterable[Snapshot], *, live: bool) -> Side:
+    """The data files of snapshots. live: not those that they have deleted."""
+    manifests = driver.services.ports.manifests()
+    found = {each.manifest_path: each for snapshot in snapshots for each in manifests.list(snapshot)}
+    wanted = [each for each in found.values() if each.has_live_files or not live]
+    return Side(partial(_known_files, driver.services.settings, live), wanted)
 
 
-def _known_keys(settings: Settings, manifest: ManifestFile) -> Iterator[str]:
-    stores = open_stores(settings)
-    try:
-        for entry in stores.manifests.open().entries([manifest]):
-            if entry.is_live:
-                yield file_key(entry.data_file.file_path)
-    finally:
-        stores.runtime.close()
+def _known_files(settings: Settings, live: bool, manifest: ManifestFile) -> Iterator[tuple[str, str]]:
+    for entry in stores_for(settings).manifests.open().entries([manifest]):
+        if entry.is_live or not live:
+            path = entry.data_file.file_path
+            yield file_key(path), path
 
 
-def _listed_keys(work: Work, folders: Sequence[SourcePartition]) -> Iterator[str]:
+def _listed(work: Work, folders: Sequence[SourcePartition]) -> Iterator[tuple[str, str]]:
     for each in listed_files(work, folders):
-        yield file_key(each.location)
+        yield file_key(each.location), each.location

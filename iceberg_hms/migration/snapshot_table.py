@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.files.cleanup import delete_files
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
+from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
-from iceberg_hms.migration.found_files import FoundFiles
-from iceberg_hms.migration.progress import delete_progress
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
 from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
@@ -38,29 +39,34 @@ def snapshot(
     those of `migrate`. Raises AlreadyExists, NoSuchNamespace, NoSuchTable, CannotMigrate, CommitStateUnknown.
     """
     name = table_name(source)
+    options = Options(recursive_directory, skip_unreadable, progress=progress)
     with driver_of(spark, catalog, f"snapshot {name}") as driver:
-        row = driver.services.hive_tables.load_row(name)
-        of = MigrationSource.of(row, time_zone=driver.time_zone)
-        staged = driver.catalog.stage_table(
-            table, of.schema, location, of.spec, properties={**of.properties, "gc.enabled": "false"}
-        )
-        options = Options(recursive_directory, skip_unreadable, progress=progress)
-        takeover = Takeover(driver, staged.name, with_name_mapping(staged.metadata), options)
-        found = takeover.find(of.folders(driver.services.hive_tables.partitions(row)))
-        try:
-            return _created(driver, staged.name, takeover, found)
-        finally:
-            delete_progress(driver.services.ports.files, takeover.work.progress_folder)
+        return make_snapshot(driver, name, table, location, options)
 
 
-def _created(driver: MigrationDriver, name: Identifier, takeover: Takeover, found: FoundFiles) -> MigrationReport:
+def make_snapshot(
+    driver: MigrationDriver, source: TableName, table: Identifier, location: str | None, options: Options
+) -> MigrationReport:
+    """As `snapshot`, with a driver that is open."""
+    services = driver.services
+    row = services.hive_tables.load_row(source)
+    of = MigrationSource.of(row, time_zone=driver.time_zone)
+    properties = {**of.properties, GC_ENABLED.name: "false"}
+    staged = driver.catalog.stage_table(table, of.schema, location, of.spec, properties=properties)
+    takeover, problems = Takeover(driver, staged.name, with_name_mapping(staged.metadata), options), Problems()
+    manifests: list[str] = []
     try:
-        updates = takeover.creation(found)
-        report = driver.catalog.commit(name, [{"type": "assert-create"}], updates)
+        found = takeover.find(of.folders(services.hive_tables.partitions(row), problems), problems)
+        manifests += [each.manifest_path for each in found.manifests]
+        takeover.check(found)
+        with takeover.creation(found) as updates:
+            made = driver.catalog.commit(staged.name, [{"type": "assert-create"}], updates)
     except CommitStateUnknown:
         raise
     except IcebergHmsError:
         # Another run makes a folder of its own, and so cannot go on from these.
-        delete_files(driver.services.ports.files, [each.manifest_path for each in found.manifests])
+        delete_files(services.ports.files, manifests)
         raise
-    return takeover.report(found, report.metadata_location)
+    finally:
+        takeover.forget()
+    return takeover.report(found, made.metadata_location)

@@ -1,13 +1,13 @@
 """What a Hive table is as an Iceberg table, from its row alone; or why it cannot be one.
 
 source = MigrationSource.of(row)
-work = [source.partition(each) for each in tables.partitions(row)] or [source.folder()]
+folders = source.folders(tables.partitions(row), problems)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -28,6 +28,7 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType, Type, ne
 from iceberg_hms.format.updates.table import RESERVED_PROPERTIES
 from iceberg_hms.migration.hive_formats import format_of_classes, format_of_provider, table_format_of
 from iceberg_hms.migration.hive_types import NO_TYPE_ADVICE, hive_schema
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.spark_schema import SPARK_SCHEMA, spark_schema
 from iceberg_hms.migration.work import SourcePartition
 
@@ -114,17 +115,23 @@ class MigrationSource:
         properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping}
         return cls(row.name, location, file_format, schema, spec, properties, time_zone, row)
 
-    def folders(self, partitions: Iterable[HivePartition]) -> list[SourcePartition]:
+    def folders(self, partitions: Iterable[HivePartition], problems: Problems) -> list[SourcePartition]:
         """Those of the partitions, which are all or some of the table's; of a table without partition columns its own.
-        Raises InvalidInput as `partition`."""
+        Adds to the problems each partition that `partition` refuses."""
         if not self.row.partition_keys:
             return [SourcePartition("", self.location, {}, self.file_format)]
-        return [self.partition(each) for each in partitions]
+        found: list[SourcePartition] = []
+        for each in partitions:
+            try:
+                found.append(self.partition(each))
+            except InvalidInput as error:
+                problems.add(self._name_of(each), each.location, error)
+        return found
 
     def partition(self, partition: HivePartition) -> SourcePartition:
         """Raises InvalidInput that names the partition: its format is none of the three, or a value is none of its
         column's type."""
-        name = partition_name([key.name for key in self.row.partition_keys], partition.values)
+        name = self._name_of(partition)
         if len(partition.values) != len(self._columns):
             raise InvalidInput(
                 f"Partition {name} of {self.name} has {len(partition.values)} values, and the table has "
@@ -135,6 +142,26 @@ class MigrationSource:
             for column, text in zip(self._columns, partition.values, strict=True)
         }
         return SourcePartition(name, partition.location, values, self._format_of(partition, name))
+
+    def has(self, partition: HivePartition, wanted: Mapping[str, object]) -> bool:
+        """Whether a partition has these values. wanted: name of a partition column in lower case -> its value, or the
+        value's text; None: null."""
+        found = {
+            column.name.lower(): (column, text) for column, text in zip(self._columns, partition.values, strict=False)
+        }
+        return all(key in found and self._is_value(*found[key], value) for key, value in wanted.items())
+
+    def _is_value(self, column: NestedField, text: str, wanted: object) -> bool:
+        other = HIVE_NULL if wanted is None else str(wanted)
+        if other == text:
+            return True
+        try:
+            return bool(self._value("", column, text) == self._value("", column, other))
+        except InvalidInput:
+            return False
+
+    def _name_of(self, partition: HivePartition) -> str:
+        return partition_name([key.name for key in self.row.partition_keys], partition.values)
 
     @cached_property
     def _columns(self) -> Sequence[NestedField]:

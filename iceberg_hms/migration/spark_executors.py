@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +16,14 @@ from pyspark import RDD, Accumulator, AccumulatorParam, SparkContext
 
 import iceberg_hms
 from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.errors import EngineError
 from iceberg_hms.migration.work import Item, Result, Side, Wanted
 
 #: How often the driver looks which tasks have ended.
 _LOOK_SECONDS: Final = 0.3
 _PACKAGE: Final = "iceberg_hms"
+#: The last line of a task's traceback, in the text of Spark's error.
+_OWN_ERROR: Final = re.compile(r"^iceberg_hms\.errors\.\w+: (.+)$", re.MULTILINE)
 #: What PySpark starts where nobody chose.
 _DEFAULT_PYTHON: Final = "python3"
 
@@ -60,22 +65,25 @@ class SparkExecutors:
             with self._reporting(ended, done):
                 found: list[Result] = context.parallelize(items, len(items)).map(run).collect()
                 return found
-        except BaseException:
+        except BaseException as error:
             context.cancelJobGroup(group)
+            if isinstance(error, Exception):
+                raise failed(self._what, error) from error
             raise
 
     def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
         """As `Executors.compare`: Spark shuffles the keys."""
-        one, other = self._keys(left), self._keys(right)
-        found = one.intersection(other) if wanted == "common" else one.subtract(other).distinct()
-        found = found.cache()
+        both = self._locations(left).cogroup(self._locations(right))
+        found = both.flatMap(partial(_chosen, wanted)).cache()
         try:
             # PySpark's types know no order of texts.
             return found.count(), found.takeOrdered(named)  # type: ignore[call-arg]
+        except Exception as error:
+            raise failed(self._what, error) from error
         finally:
             found.unpersist()
 
-    def _keys(self, side: Side) -> RDD[str]:
+    def _locations(self, side: Side) -> RDD[tuple[str, str]]:
         return self._context.parallelize(side.items, max(1, len(side.items))).flatMap(side.give)
 
     @contextmanager
@@ -107,6 +115,23 @@ class SparkExecutors:
             has_ended.wait()
 
 
+def failed(what: str, error: Exception) -> EngineError:
+    """What an error of Spark's says: that of the task, if one failed. what: the operation."""
+    text = str(error)
+    own = _OWN_ERROR.search(text)
+    first = next(iter(text.splitlines()), type(error).__name__)
+    return EngineError(
+        f"Spark failed to {what}: {own[1] if own else first}",
+        next_step="mend what it says, and start again; files that were described are not read again",
+    )
+
+
+def _chosen(wanted: Wanted, of_key: tuple[str, Any]) -> list[str]:
+    """of_key: a key, with its locations on the left side and on the right one."""
+    left, right = map(list, of_key[1])
+    return left[:1] if bool(right) == (wanted == "common") else []
+
+
 class _Lists(AccumulatorParam[list[Any]]):
     """Collects what tasks add."""
 
@@ -120,11 +145,16 @@ class _Lists(AccumulatorParam[list[Any]]):
 
 def _send_package(context: SparkContext) -> None:
     """Give each executor this package as an archive on its path."""
-    source = Path(iceberg_hms.__file__).parent
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / f"{_PACKAGE}.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-            for each in sorted(source.rglob("*.py")):
-                file.write(each, Path(_PACKAGE) / each.relative_to(source))
+        pack(archive)
         # Spark copies the file before it returns.
         context.addPyFile(str(archive))
+
+
+def pack(archive: Path) -> None:
+    """Write this package's modules into an archive from which Python imports them."""
+    source = Path(iceberg_hms.__file__).parent
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for each in sorted(source.rglob("*.py")):
+            file.write(each, Path(_PACKAGE) / each.relative_to(source))

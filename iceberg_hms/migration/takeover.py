@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import orjson
@@ -13,15 +14,19 @@ from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.files.append_manifests import AppendManifests
 from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
+from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.hive_ports import PROGRESS_FOLDER
+from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CannotMigrate
+from iceberg_hms.errors import CannotMigrate, CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.migration.driver import MigrationDriver
 from iceberg_hms.migration.found_files import FoundFiles, find_files
+from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.progress import delete_progress
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.work import RecursiveDirectory, SourcePartition, Work
 
@@ -78,26 +83,42 @@ class Takeover:
             release=iceberg_hms.__version__,
         )
 
-    def find(self, folders: Iterable[SourcePartition]) -> FoundFiles:
-        """List and describe the files in folders. Raises CannotMigrate, with the report, if one cannot be taken over,
-        unless such files are left out or it is a dry run."""
+    def find(self, folders: Sequence[SourcePartition], problems: Problems) -> FoundFiles:
+        """List and describe the files in folders. problems: of partitions whose folders are not among these."""
         options = self._options
-        found = find_files(
-            self._driver.executors, self.work, folders, progress=options.progress, on_stage=options.on_stage
+        return find_files(
+            self._driver.executors, self.work, folders, problems, progress=options.progress, on_stage=options.on_stage
         )
-        if found.problem_count and not options.skip_unreadable and not options.dry_run:
-            raise self._refused(found)
-        return found
 
-    def creation(self, found: FoundFiles) -> list[Update]:
-        """The updates that make the table with these files; its manifest list is written."""
+    def check(self, found: FoundFiles) -> None:
+        """Raises CannotMigrate, with the report, if a file cannot be taken over, unless such files are left out."""
+        if found.problem_count and not self._options.skip_unreadable:
+            raise self._refused(found)
+
+    def forget(self) -> None:
+        """Delete the progress, which no run goes on from."""
+        with log_and_continue(f"deleting the progress of the migration of {self._table}", SWEEP):
+            delete_progress(self._services.ports.files, self.work.progress_folder)
+
+    @contextmanager
+    def creation(self, found: FoundFiles) -> Iterator[list[Update]]:
+        """The updates that make the table with these files. Their manifest list is written, and deleted if the block
+        fails for certain."""
         updates: list[Update] = [*create_updates(self._metadata)]
-        if found.manifests:
-            manifests = self._services.ports.manifests()
-            staged = self.append(found).stage(self._metadata, manifests)
-            manifests.flush()
-            updates += staged.updates
-        return updates
+        written: list[str] = []
+        try:
+            if found.manifests:
+                manifests = self._services.ports.manifests()
+                staged = self.append(found).stage(self._metadata, manifests)
+                written += staged.files
+                manifests.flush()
+                updates += staged.updates
+            yield updates
+        except CommitStateUnknown:
+            raise
+        except IcebergHmsError:
+            delete_files(self._services.ports.files, written)
+            raise
 
     def append(self, found: FoundFiles) -> AppendManifests:
         """The operation that adds the files to the table, if it can still read them."""
@@ -149,11 +170,9 @@ class Takeover:
         first = found.problems[0]
         where = f"{first.location} (partition {first.partition})" if first.partition else first.location
         more = f"; and {found.problem_count - 1} more problems" if found.problem_count > 1 else ""
-        return CannotMigrate(
-            f"{self._table} cannot take over {where}: {first.reason}{more}",
-            next_step=first.next_step or None,
-            report=replace(self.report(found), outcome="failed"),
-        )
+        message = f"{self._table} cannot take over {where}: {first.reason}{more}"
+        report = replace(self.report(found), outcome="failed", error=message)
+        return CannotMigrate(message, next_step=first.next_step or None, report=report)
 
 
 def with_name_mapping(metadata: TableMetadata) -> TableMetadata:

@@ -29,8 +29,7 @@ class MigrationTask:
     def of(cls, work: Work) -> Self:
         """Raises CorruptFile for metadata that is none."""
         metadata = metadata_file.decode(work.metadata, work.manifest_folder)
-        stores = _stores(work.settings, os.getpid())
-        return cls(work, stores, TableOfFiles(metadata), outcome_key(work, metadata))
+        return cls(work, stores_for(work.settings), TableOfFiles(metadata), outcome_key(work, metadata))
 
     @property
     def metadata(self) -> TableMetadata:
@@ -48,7 +47,12 @@ class MigrationTask:
         return SliceTexts(self.metadata.spec.partition_type(self.metadata.schema))
 
 
+def stores_for(settings: Settings) -> Stores:
+    """The stores of this process, which are kept from task to task."""
+    return _stores(settings, os.getpid())
+
+
 @lru_cache(maxsize=4)
 def _stores(settings: Settings, _process: int) -> Stores:
-    """Connections to stores are kept from task to task; a forked child has its own."""
+    """A forked child has its own."""
     return open_stores(settings)

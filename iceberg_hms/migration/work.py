@@ -131,12 +131,12 @@ class Executors(Protocol):
     ) -> list[Result]:
         """What the function returns for each item, in their order. function: can be pickled, and may run twice for an
         item. done: called in this process as tasks end, in any order, perhaps late and not for all. Raises what the
-        function raises."""
+        function raises, or EngineError with what that says."""
         ...
 
     def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
-        """The keys that both sides have, or those of the left side that the right one lacks: how many, and the first
-        `named` of them in order. A key that a side gives more than once counts once."""
+        """The locations of the left side whose keys both sides have, or whose keys the right one lacks: how many, and
+        the first `named` of them in order. A key that a side gives more than once counts once. Raises as `map`."""
         ...
 
 
@@ -146,7 +146,7 @@ Wanted = Literal["common", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Keys that tasks give. give: the keys of an item; can be pickled."""
+    """Locations that tasks give. give: those of an item, each after its key; can be pickled."""
 
-    give: Callable[[Any], Iterable[str]]
+    give: Callable[[Any], Iterable[tuple[str, str]]]
     items: Sequence[Any]

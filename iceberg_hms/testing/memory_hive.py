@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
+from urllib.parse import unquote
 
 from iceberg_hms.coordinator.hive_ports import HiveColumn, HivePartition, HiveRow, HiveTable
 from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Sending, SwapAnswer, TableName
@@ -98,9 +99,13 @@ class MemoryHiveTables:
         return _hive_row(name, row)
 
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
-        """As the port says."""
+        """As the port says. A folder that is called as Hive calls it says the values, else its number does."""
+        keys = [each.name.lower() for each in row.partition_keys]
         for number, folder in enumerate(self.tables.metastore.get(row.name).folders):
-            yield HivePartition((str(number),), folder, None, None)
+            pairs = [each.partition("=") for each in folder.rstrip("/").split("/")[-len(keys) :]]
+            is_called_so = [key for key, _, _ in pairs] == keys
+            values = tuple(unquote(value) for _, _, value in pairs) if is_called_so else (str(number),) * len(keys)
+            yield HivePartition(values, folder, None, None)
 
     def partition_count(self, row: HiveRow) -> int:
         """As the port says."""

@@ -15,6 +15,7 @@ from iceberg_hms.coordinator.hive_ports import HiveRow
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.source import MigrationSource
 from integration.migration.hive_tables import DAYS, MONTHS, STORED_AS, flights_statements, write_flights
 from integration.spark_fixtures import run_elsewhere
@@ -37,7 +38,7 @@ class Rows:
     def folders(self, table: str) -> dict[str, Any]:
         """Name of a partition -> its values."""
         source = self.source(table)
-        found = source.folders(self._catalog.services.hive_tables.partitions(source.row))
+        found = source.folders(self._catalog.services.hive_tables.partitions(source.row), Problems())
         assert {each.file_format for each in found} == {source.file_format}
         return {each.name: each.values for each in found}
 

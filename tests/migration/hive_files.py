@@ -20,7 +20,7 @@ from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.migration.describing import describe_slice
 from iceberg_hms.migration.listing import list_partitions
-from iceberg_hms.migration.work import Described, Item, ListedPartitions, Result, SourcePartition, Work
+from iceberg_hms.migration.work import Described, Item, ListedPartitions, Result, Side, SourcePartition, Wanted, Work
 from tests.catalog.parquet import table_for
 
 COLUMNS = pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("delay", pa.float64())])
@@ -69,6 +69,11 @@ class Loop:
             found.append(function(each))
             done(found[-1])
         return found
+
+    def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
+        one, other = (dict(each for item in side.items for each in side.give(item)) for side in (left, right))
+        found = sorted(place for key, place in one.items() if (key in other) == (wanted == "common"))
+        return len(found), found[:named]
 
 
 class HiveFolder:

@@ -20,6 +20,7 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.types import TIMESTAMP, TIMESTAMPTZ, PrimitiveType
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.migration.hive_formats import format_of_classes
+from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.source import MigrationSource, partition_name
 from iceberg_hms.migration.spark_schema import SPARK_SCHEMA
 from iceberg_hms.migration.work import SourcePartition
@@ -145,17 +146,55 @@ def test_only_timestamps_of_orc_tables_have_no_zone_in_hives_columns_and_in_spar
 def test_a_table_without_partition_columns_has_one_folder() -> None:
     source = MigrationSource.of(row_of(keys=()))
     assert source.spec.is_unpartitioned
-    assert source.folders(iter(())) == [SourcePartition("", PLACE, {}, "parquet")]
+    assert source.folders(iter(()), Problems()) == [SourcePartition("", PLACE, {}, "parquet")]
 
 
 def test_a_partitioned_table_has_the_folders_of_its_partitions() -> None:
     source = MigrationSource.of(row_of())
-    assert source.folders(iter(())) == []
+    problems = Problems()
+    assert source.folders(iter(()), problems) == []
     partitions = [HivePartition((str(month), "1"), f"{PLACE}/{month}", *PARQUET) for month in (2, 1)]
-    assert [(each.name, each.location) for each in source.folders(partitions)] == [
+    assert [(each.name, each.location) for each in source.folders(partitions, problems)] == [
         ("month=2/day=1", f"{PLACE}/2"),
         ("month=1/day=1", f"{PLACE}/1"),
     ]
+    assert problems.count == 0
+
+
+def test_each_partition_that_is_refused_is_a_problem_and_the_others_are_kept() -> None:
+    source, problems = MigrationSource.of(row_of()), Problems()
+    values = [("may", "1"), ("1", "1"), ("2",), ("3", "june")]
+    partitions = [HivePartition(each, f"{PLACE}/{at}", *PARQUET) for at, each in enumerate(values)]
+    partitions.append(HivePartition(("4", "1"), f"{PLACE}/text", "TextInputFormat", None))
+    assert [each.name for each in source.folders(partitions, problems)] == ["month=1/day=1"]
+    assert [(each.partition, each.location) for each in problems.named] == [
+        ("month=may/day=1", f"{PLACE}/0"),
+        ("month=2", f"{PLACE}/2"),
+        ("month=3/day=june", f"{PLACE}/3"),
+        ("month=4/day=1", f"{PLACE}/text"),
+    ]
+    assert "may is no value of type int" in problems.named[0].reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has"),
+    [
+        ({"month": 2}, True),
+        ({"month": "2"}, True),
+        ({"month": "02"}, True),
+        ({"month": 2, "day": 1}, True),
+        ({"month": 2, "day": 2}, False),
+        ({"month": None}, False),
+        ({"month": "two"}, False),
+        ({"year": 2}, False),
+    ],
+)
+def test_a_partition_has_values_however_they_are_written(wanted: dict[str, object], has: bool) -> None:
+    source = MigrationSource.of(row_of())
+    assert source.has(HivePartition(("2", "01"), PLACE, *PARQUET), wanted) is has
+    odd = HivePartition(("two", "__HIVE_DEFAULT_PARTITION__"), PLACE, *PARQUET)
+    assert source.has(odd, {"month": "two", "day": None})
+    assert not source.has(odd, {"month": 2})
 
 
 # Columns as Spark has them.
