@@ -33,13 +33,15 @@ class DescribedFile:
     """data_file: the record for a manifest. has_field_ids: if not, readers need the table's name mapping.
     extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file.
     other_names: columns whose field ids are those of columns that have other names in the table (`FoundColumns`).
-    lineage: the metadata columns of row lineage that the file carries."""
+    lineage: the metadata columns of row lineage that the file carries. shifted: columns that Iceberg's readers show
+    other days of than the writer's (`FoundInFile`)."""
 
     data_file: DataFile
     has_field_ids: bool
     extra_columns: tuple[str, ...] = ()
     other_names: tuple[str, ...] = ()
     lineage: RowLineage = field(default_factory=dict)
+    shifted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class FoundInFile:
 
     size: of the file, in bytes. statistics: by field id; none for a column of which the file has none.
     split_offsets: where its row groups or stripes start, at which readers split the file.
+    shifted: the field ids of columns with days before October 15, 1582, as far as the file tells, that its writer
+    counted in the calendar of that time. Iceberg counts in today's, and shows other days.
     """
 
     file_format: str
@@ -56,6 +60,7 @@ class FoundInFile:
     matched: FoundColumns
     statistics: Mapping[int, ColumnStatistics] = field(default_factory=dict)
     split_offsets: list[int] | None = None
+    shifted: tuple[int, ...] = ()
 
     @property
     def lineage(self) -> RowLineage:
@@ -66,6 +71,10 @@ class FoundInFile:
                 (id_, self.statistics.get(id_)) for id_ in LINEAGE_COLUMNS if id_ in self.matched.present
             )
         }
+
+
+#: October 15, 1582, in days since 1970: before it writers of the hybrid calendar count other days.
+GREGORIAN_START: Final = -141_427
 
 
 def offsets_in_order(offsets: Iterable[int], size: int) -> list[int] | None:
@@ -103,7 +112,8 @@ def described(
         **_metrics(table.metrics, found),
     )
     matched = found.matched
-    return DescribedFile(data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage)
+    shifted = tuple(str(metadata.schema.name_of(each)) for each in found.shifted)
+    return DescribedFile(data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage, shifted)
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
-from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
+from iceberg_hms.datafiles.described_file import GREGORIAN_START, FoundInFile, offsets_in_order
 from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, TableOfFiles
 from iceberg_hms.datafiles.orc_footer import (
     Message,
@@ -31,9 +31,7 @@ _ID: Final = "iceberg.id"
 _TIMESTAMP_UNIT: Final = "iceberg.timestamp-unit"
 _MAX_ID: Final = (1 << 31) - 1
 _NANOS_PER_MILLI: Final = 1_000_000
-_MILLIS_PER_DAY: Final = 86_400_000
-#: October 15, 1582, in days: before it writers of the hybrid calendar count other days.
-_GREGORIAN_START: Final = -141_427
+_GREGORIAN_START_MS: Final = GREGORIAN_START * 86_400_000
 _INTEGERS: Final[Mapping[str, tuple[str, ...]]] = {
     # Java promotes only ORC's int.
     "byte": ("int",),
@@ -73,6 +71,7 @@ def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str],
             for column in found.columns
             if not column.repeated and (each := orc_statistics(footer, column)) is not None
         }
+        shifted = tuple(column.field_id for column in found.columns if _is_shifted(footer, column.stored.index))
     except (ValueError, OverflowError, struct.error) as error:
         raise CorruptFile(location, f"the statistics in its footer cannot be read: {error}") from error
     return FoundInFile(
@@ -82,6 +81,7 @@ def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str],
         matched=found,
         statistics=statistics,
         split_offsets=offsets_in_order(footer.stripe_offsets, footer.size),
+        shifted=shifted,
     )
 
 
@@ -175,12 +175,29 @@ def _bounds(footer: OrcFooter, column: FoundColumn, message: Message) -> tuple[A
         case "decimal":
             return _decimals(_both(part_of(message, 6), text_of), stored.scale)
         case "date":
-            found = _pair(part_of(message, 7), signed_of)
-            unsure = found is not None and not footer.proleptic and found[0] < _GREGORIAN_START
-            return None if unsure else found
+            return None if _is_shifted(footer, column.stored.index) else _pair(part_of(message, 7), signed_of)
         case "timestamp" | "timestamp_instant":
             return _timestamps(footer, part_of(message, 9), nanos=kind.endswith("_ns"))
     return None
+
+
+def _is_shifted(footer: OrcFooter, at: int) -> bool:
+    """Whether a column has days that its writer counted in another calendar, as far as its statistics tell."""
+    if footer.proleptic or not footer.statistics:
+        return False
+    message = footer.statistics[at]
+    match footer.types[at].kind:
+        case "date":
+            first, start = _lower(part_of(message, 7), 1), GREGORIAN_START
+        case "timestamp" | "timestamp_instant":
+            first, start = _lower(part_of(message, 9), 3), _GREGORIAN_START_MS
+        case _:
+            return False
+    return first is not None and first < start
+
+
+def _lower(message: Message | None, number: int) -> int | None:
+    return None if message is None else signed_of(message, number)
 
 
 def _pair(message: Message | None, read: Callable[[Message, int], Any]) -> tuple[Any, Any] | None:
@@ -218,7 +235,7 @@ def _timestamps(footer: OrcFooter, message: Message | None, *, nanos: bool) -> t
     lower_ms, upper_ms = signed_of(message, 3), signed_of(message, 4)
     if lower_ms is None or upper_ms is None:
         return None
-    if not footer.proleptic and lower_ms < _GREGORIAN_START * _MILLIS_PER_DAY:
+    if not footer.proleptic and lower_ms < _GREGORIAN_START_MS:
         return None
     # The nanoseconds within the millisecond, plus one; those that are not there are the extremes.
     lower_nanos, upper_nanos = int32_of(message, 5), int32_of(message, 6)

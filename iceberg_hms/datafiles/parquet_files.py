@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_hms.datafiles.described_file import FoundInFile, offsets_in_order
-from iceberg_hms.datafiles.file_columns import TableOfFiles
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics
+from iceberg_hms.datafiles.described_file import GREGORIAN_START, FoundInFile, offsets_in_order
+from iceberg_hms.datafiles.file_columns import FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.parquet_bounds import column_statistics
 from iceberg_hms.datafiles.parquet_columns import parquet_columns
 from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
@@ -19,6 +20,14 @@ from iceberg_hms.format.schema.types import PrimitiveType
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
+#: What Spark writes into footers.
+_SPARK_VERSION = b"org.apache.spark.version"
+_LEGACY = b"org.apache.spark.legacyDateTime"
+_UNITS_PER_DAY = {
+    "date": 1,
+    **dict.fromkeys(("timestamp", "timestamptz"), 86_400_000_000),
+    **dict.fromkeys(("timestamp_ns", "timestamptz_ns"), 86_400_000_000_000),
+}
 
 
 def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
@@ -27,23 +36,41 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
     location: kept byte for byte. table: of whose metadata the current schema, the default spec and
     `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
 
-    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them. Raises InvalidInput (a
-    column that the table cannot read), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
+    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them; it counts INT96 columns
+    too, which that leaves out. Raises InvalidInput (a column that the table cannot read), CorruptFile,
+    UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
     matched = table.find_once(location, _schema_of(footer), partial(parquet_columns, location, footer))
+    statistics = {
+        each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
+        for each in matched.columns
+        if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
+    }
     return FoundInFile(
         file_format="PARQUET",
         size=size,
         record_count=footer.num_rows,
         matched=matched,
-        statistics={
-            each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
-            for each in matched.columns
-            if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
-        },
+        statistics=statistics,
         split_offsets=offsets_in_order(_row_group_offsets(footer), size),
+        shifted=tuple(_shifted(matched, statistics)) if _is_in_hybrid_calendar(footer) else (),
     )
+
+
+def _is_in_hybrid_calendar(footer: pq.FileMetaData) -> bool:
+    """Whether Spark counted the days before October 15, 1582 in the calendar of that time, as it did before 3.0. Other
+    writers do not tell, and Spark reads their files as Iceberg does."""
+    said = footer.metadata or {}
+    return _LEGACY in said or said.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
+
+
+def _shifted(matched: FoundColumns, statistics: Mapping[int, ColumnStatistics]) -> Iterator[int]:
+    for each in matched.columns:
+        unit = _UNITS_PER_DAY.get(each.type.kind) if isinstance(each.type, PrimitiveType) else None
+        found = statistics.get(each.field_id)
+        if unit and found is not None and found.lower is not None and found.lower < GREGORIAN_START * unit:
+            yield each.field_id
 
 
 def _schema_of(footer: pq.FileMetaData) -> tuple[bytes, str]:

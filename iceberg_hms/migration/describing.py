@@ -129,6 +129,13 @@ def _check(file: ListedFile, found: DescribedFile) -> None:
             "others cannot read the table",
             next_step="add them to the Hive table, or write the file without them",
         )
+    if found.shifted:
+        raise InvalidInput(
+            f"it has days before October 15, 1582 in {', '.join(found.shifted)}, which its writer counted in the "
+            "calendar of that time: Iceberg's readers would show other days",
+            next_step="write it again in the proleptic calendar (ORC: orc.proleptic.gregorian), or copy the table's "
+            "rows into a new Iceberg table",
+        )
     if found.lineage:
         raise InvalidInput(
             "it carries row ids, which are those of another table", next_step="write the file without them"

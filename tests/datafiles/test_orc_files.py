@@ -226,6 +226,22 @@ def test_dates_of_an_unknown_calendar_have_no_bounds_before_it_changed(tmp_path:
     assert pair_of(tmp_path, one_column(15, column(-141_428), more=((11, 2),)), pa.date32()) == (-141_428, 5)
 
 
+@pytest.mark.parametrize("unit", [1, 86_400_000])
+def test_days_that_the_writer_counted_in_another_calendar_are_found(tmp_path: Path, unit: int) -> None:
+    kind, of = (15, pa.date32()) if unit == 1 else (9, pa.timestamp("us"))
+
+    def shifted(day: int, more: Any = ()) -> tuple[str, ...]:
+        lower = (1, zigzag(day)) if unit == 1 else (3, zigzag(day * unit))
+        column = message((1, 10), (7 if unit == 1 else 9, message(lower)))
+        path = tmp_path / "by hand.orc"
+        path.write_bytes(one_column(kind, column, more=more))
+        return describe(str(path), TableOfFiles(table_for(pa.schema([("x", of)]))), open_input).shifted
+
+    assert shifted(-141_427) == ()
+    assert shifted(-141_428) == ("x",)
+    assert shifted(-141_428, ((11, 2),)) == ()
+
+
 def test_timestamps_of_an_unknown_zone_have_no_bounds(tmp_path: Path) -> None:
     local = message((1, 10), (9, message((1, zigzag(5)), (2, zigzag(6)))))
     assert pair_of(tmp_path, one_column(9, local), pa.timestamp("us")) == (None, None)

@@ -250,6 +250,30 @@ def test_a_file_without_statistics_has_sizes_and_value_counts_alone(tmp_path: Pa
     assert (data_file.null_value_counts, data_file.lower_bounds, data_file.upper_bounds) == ({}, {}, {})
 
 
+@pytest.mark.parametrize(
+    ("footer", "is_other_calendar"),
+    [
+        ({"org.apache.spark.legacyDateTime": "", "org.apache.spark.version": "3.5.0"}, True),
+        ({"org.apache.spark.version": "2.4.8"}, True),
+        ({"org.apache.spark.version": "3.5.0"}, False),
+        ({}, False),
+    ],
+)
+def test_days_that_spark_counted_in_another_calendar_are_found(
+    tmp_path: Path, footer: dict[str, str], is_other_calendar: bool
+) -> None:
+    kinds = {"day": pa.date32(), "at": pa.timestamp("us"), "id": pa.int64()}
+    metadata = table_for(pa.schema(list(kinds.items())))
+    for first, expected in {-141_428: ("day", "at") if is_other_calendar else (), -141_427: ()}.items():
+        columns = {
+            "day": pa.array([first, 5], pa.int32()).cast(pa.date32()),
+            "at": pa.array([first * 86_400_000_000, None], pa.int64()).cast(pa.timestamp("us")),
+            "id": pa.array([-(1 << 62), 1]),
+        }
+        path = write(tmp_path / f"{first}.parquet", pa.table(columns).replace_schema_metadata(footer))
+        assert describe(path, TableOfFiles(metadata), open_input).shifted == expected
+
+
 def test_a_file_without_rows_is_described(tmp_path: Path) -> None:
     metadata = table_for(pa.schema([("x", pa.int64())]))
     location = write(tmp_path / "a.parquet", pa.table({"x": pa.array([], pa.int64())}))

@@ -299,6 +299,18 @@ def test_a_slice_of_another_listing_than_its_work_s_fails(hive: HiveFolder) -> N
         describe_slice(hive.work(release="other"), slice_)
 
 
+def test_a_file_whose_days_other_readers_would_show_as_others_is_a_problem(hive: HiveFolder) -> None:
+    days = pa.table({"day": pa.array([-200_000], pa.int32()).cast(pa.date32())})
+    of_spark_2 = days.replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
+    for name, table in {"today": days, "then": of_spark_2}.items():
+        write((hive.path / "month=1") / name, table)
+    hive.partition()
+    found = only(hive.described(hive.work(pa.schema([("day", pa.date32()), ("month", pa.int32())]))))
+    (problem,) = found.problems
+    assert problem.location.endswith("/then")
+    assert "days before October 15, 1582 in day" in problem.reason
+
+
 def test_a_dry_run_finds_the_same_and_writes_nothing(hive: HiveFolder) -> None:
     for month in (1, 2):
         write(hive.partition(month) / "a", rows(count=month))
