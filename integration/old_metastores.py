@@ -131,7 +131,7 @@ class OldMetastore(ReapingMetastore):
         makes_schema: bool = True,
     ) -> None:
         super().__init__(directory)
-        self._release = release
+        self.release = release
         self._makes_schema = makes_schema
         self._database = database
         self._site = {
@@ -142,18 +142,18 @@ class OldMetastore(ReapingMetastore):
         }
 
     def _launch(self) -> JavaGateway:
-        unpacked = self._release.unpacked()
+        unpacked = self.release.unpacked()
         # First on the class path: the schema tool and the server read their metastore-site.xml there.
         site = self._directory / "conf"
         site.mkdir(exist_ok=True)
         write_site(site / "metastore-site.xml", self._site)
-        classes = [site, *(unpacked / entry for entry in self._release.classes)]
+        classes = [site, *(unpacked / entry for entry in self.release.classes)]
         if self._makes_schema:
             self._make_schema(class_path(classes), unpacked / "home")
         return JavaGateway(
             self._directory,
             self.log_name,
-            options=[f"-Dderby.stream.error.file={self._directory}/derby.log", *self._release.options],
+            options=[f"-Dderby.stream.error.file={self._directory}/derby.log", *self.release.options],
             classes=classes,
         )
 
@@ -162,7 +162,7 @@ class OldMetastore(ReapingMetastore):
         here = self._directory / "home"
         here.unlink(missing_ok=True)
         here.symlink_to(home)
-        command = [find_java(), "-Xmx256m", "-classpath", classes, *self._release.schema_tool]
+        command = [find_java(), "-Xmx256m", "-classpath", classes, *self.release.schema_tool]
         command += ["-dbType", self._database]
         made = subprocess.run(
             command,
@@ -175,7 +175,7 @@ class OldMetastore(ReapingMetastore):
         assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
 
     def _handler(self, jvm: Any) -> Any:
-        return self._release.handler(jvm, self._hive_conf(jvm))
+        return self.release.handler(jvm, self._hive_conf(jvm))
 
     def _hive_conf(self, jvm: Any) -> Any:
         return jvm.org.apache.hadoop.hive.metastore.conf.MetastoreConf.newMetastoreConf()
