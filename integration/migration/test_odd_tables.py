@@ -1,0 +1,284 @@
+"""Hive tables with odd partitions, and with every type: as Iceberg tables they have the rows that they had."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Partition
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import CannotMigrate
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.migration import migrate
+from integration.migration.hive_tables import STORED_AS
+from integration.migration.readers import add_java, in_order, pyiceberg_files, pyiceberg_rows, rows_of, run
+
+#: Of one character each that Hive escapes in folders' names, or that means something in a URI; and others.
+ODD_TEXTS = [
+    *(
+        "a b",
+        "a/b",
+        "50%",
+        "a%2Fb",
+        "x=y",
+        "a:b",
+        "a?b",
+        "a#b",
+        "a+b",
+        "a&b",
+        "a*b",
+        "{x}",
+        "[y]",
+        "^",
+        "~",
+        "_x",
+        ".x",
+    ),
+    *("Zürich", "日本", "😀", "\u00e9", "e\u0301"),
+    "it's",
+    'say "x"',
+    "a\\b",
+    "a\tb",
+    " padded ",
+]
+
+
+def quoted(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def shape(columns: str, keys: Sequence[str], stored_as: str) -> str:
+    """The rest of a CREATE TABLE in the dialect of the format."""
+    if stored_as.startswith("STORED"):
+        return f"({columns}) PARTITIONED BY ({', '.join(keys)}) {stored_as}"
+    names = ", ".join(each.split()[0] for each in keys)
+    return f"({columns}, {', '.join(keys)}) {stored_as} PARTITIONED BY ({names})"
+
+
+def check_migrated(spark: Any, metastore: Any, table: str, before: list[tuple[str | None, ...]]) -> None:
+    report = migrate(spark, table, progress=False)
+    assert (report.outcome, report.records) == ("done", len(before))
+    assert rows_of(spark, table) == rows_of(spark, f"{add_java(spark, metastore)}.{table}") == before
+
+
+PARQUET_FIRST = ["STORED AS PARQUET", *(pytest.param(each, marks=pytest.mark.slow) for each in STORED_AS[1:])]
+
+
+@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+def test_partitions_may_have_any_text_as_their_value(
+    spark: Any, metastore: Any, namespace: str, stored_as: str
+) -> None:
+    table = f"{namespace}.t"
+    values = [*ODD_TEXTS, None]
+    rows = ", ".join(f"({number}, {quoted(text)})" for number, text in enumerate(values))
+    run(
+        spark,
+        f"CREATE TABLE {table} {shape('id INT', ['p STRING'], stored_as)}",
+        f"INSERT INTO {table} PARTITION (p) SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS given (id, p)",
+    )
+    before = rows_of(spark, table)
+    assert len(before) == len({p for _, p in before}) == len(values)
+    check_migrated(spark, metastore, table, before)
+    paths = {row[0] for row in spark.sql(f"SELECT file_path FROM {table}.files WHERE partition.p = 'a/b'").collect()}
+    assert len(paths) == 1
+    assert pyiceberg_files(metastore, table, "p == 'a/b'") == paths
+    if "AVRO" not in stored_as:
+        assert pyiceberg_rows(metastore, table) == before
+
+
+KEYS = (
+    "d DATE",
+    "at TIMESTAMP",
+    "n DECIMAL(7, 2)",
+    "b BOOLEAN",
+    "t TINYINT",
+    "l BIGINT",
+    "v VARCHAR(5)",
+    "f DOUBLE",
+)
+#: By the numbers of the rows.
+KEY_ROWS = {
+    1: "DATE '2024-02-29', TIMESTAMP '2024-01-31 10:11:12.12345', 12345.6, true, -128Y, 9223372036854775807L, 'x', 2D",
+    2: "DATE '0001-01-01', TIMESTAMP '1969-12-31 23:59:59', -0.01, false, 127Y, -9223372036854775808L, 'a b', -1e300D",
+    3: "DATE '9999-12-31', TIMESTAMP '9999-12-31 23:59:59.999999', 0BD, false, 0Y, 0L, 'ü', 0.1D",
+    4: "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+}
+
+
+@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+def test_partitions_may_have_values_of_any_type(spark: Any, metastore: Any, namespace: str, stored_as: str) -> None:
+    table = f"{namespace}.t"
+    # Of a table that it reads by Hive's classes, Spark itself cannot read null as a timestamp's partition.
+    rows = {number: row for number, row in KEY_ROWS.items() if number < 4 or stored_as != "STORED AS AVRO"}
+    given = ", ".join(f"({number}, {row})" for number, row in rows.items())
+    run(
+        spark,
+        f"CREATE TABLE {table} {shape('id INT', KEYS, stored_as)}",
+        f"INSERT INTO {table} PARTITION (d, at, n, b, t, l, v, f) SELECT * FROM VALUES {given}",
+    )
+    before = rows_of(spark, table)
+    assert len(before) == len(rows)
+    check_migrated(spark, metastore, table, before)
+    for where in ("d = DATE '2024-02-29'", "n = 12345.6", "t = -128", "at < '2024-02-01' AND at > '2024-01-01'"):
+        assert [row["id"] for row in spark.sql(f"SELECT id FROM {table} WHERE {where}").collect()] == [1], where
+
+
+def add_partition(catalog: Any, metastore: Any, table: str, value: str, like: str, folder: str) -> None:
+    """Add a partition with a format of its own: `ALTER TABLE ... SET FILEFORMAT` is Hive's alone, and this is the call
+    that it makes. like: the table whose format it gets."""
+    storage = copy.deepcopy(catalog.services.hive_tables.load_row(TableName(*like.split("."))).table.sd)
+    storage.location = folder
+    namespace, name = table.split(".")
+    pool = ClientPool([metastore.uri])
+    try:
+        partition = Partition(dbName=namespace, tableName=name, values=[value], parameters={}, sd=storage)
+        pool.call_once("add_partition", new_part=partition)
+    finally:
+        pool.close()
+
+
+ELSEWHERE = ("PARQUET", "ORC", "AVRO")
+
+
+@pytest.mark.parametrize("own", ["PARQUET", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ORC", "AVRO"))])
+def test_partitions_may_have_other_formats_and_lie_elsewhere(
+    spark: Any, catalog: Any, metastore: Any, namespace: str, tmp_path: Path, own: str
+) -> None:
+    table = f"{namespace}.t"
+    run(
+        spark,
+        f"CREATE TABLE {table} (id INT, name STRING) PARTITIONED BY (p STRING) STORED AS {own}",
+        f"INSERT INTO {table} PARTITION (p = 'here') VALUES (1, 'one')",
+    )
+    expected = [("1", "one", "here")]
+    for number, each in enumerate(ELSEWHERE, 2):
+        other, folder = f"{namespace}.{each.lower()}", f"file:{tmp_path}/folder of {each}"
+        run(
+            spark,
+            f"CREATE EXTERNAL TABLE {other} (id INT, name STRING) STORED AS {each} LOCATION '{folder}'",
+            f"INSERT INTO {other} VALUES ({number}, NULL), ({number * 10}, '{each}')",
+        )
+        add_partition(catalog, metastore, table, each, other, folder)
+        expected += [(str(number), None, each), (str(number * 10), each, each)]
+    run(spark, f"ALTER TABLE {table} ADD PARTITION (p = 'empty') LOCATION 'file:{tmp_path}/empty'")
+    (tmp_path / "empty").mkdir(exist_ok=True)
+    check_migrated(spark, metastore, table, in_order(expected))
+    formats = spark.sql(f"SELECT partition.p, file_format FROM {table}.files").collect()
+    assert {tuple(row) for row in formats} == {("here", own), *((each, each) for each in ELSEWHERE)}
+
+
+def test_an_orc_partition_whose_timestamps_iceberg_cannot_read_is_refused(
+    spark: Any, catalog: Any, metastore: Any, namespace: str, tmp_path: Path
+) -> None:
+    """In a Parquet table a timestamp has a zone, and in Hive's ORC files it has none: Iceberg reads no such file."""
+    table, other, folder = f"{namespace}.t", f"{namespace}.o", f"file:{tmp_path}/orc"
+    run(
+        spark,
+        f"CREATE TABLE {table} (at TIMESTAMP) PARTITIONED BY (p STRING) STORED AS PARQUET",
+        f"INSERT INTO {table} PARTITION (p = 'here') VALUES (TIMESTAMP '2024-01-31 10:00:00')",
+        f"CREATE EXTERNAL TABLE {other} (at TIMESTAMP) STORED AS ORC LOCATION '{folder}'",
+        f"INSERT INTO {other} VALUES (TIMESTAMP '2024-01-31 10:00:00')",
+    )
+    add_partition(catalog, metastore, table, "orc", other, folder)
+    with pytest.raises(CannotMigrate, match=r"partition p=orc.*column at") as caught:
+        migrate(spark, table, progress=False)
+    assert caught.value.report.problem_count == 1
+    row = catalog.services.hive_tables.load_row(TableName(namespace, "t"))
+    assert "metadata_location" not in row.parameters
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"), [("DATE", "DATE '0001-01-01'"), ("ARRAY<TIMESTAMP>", "array(TIMESTAMP '1582-10-14 10:00:00')")]
+)
+def test_orc_files_whose_days_iceberg_would_show_as_others_are_refused(
+    spark: Any, namespace: str, type_: str, value: str
+) -> None:
+    table = f"{namespace}.t"
+    run(
+        spark,
+        f"CREATE TABLE {table} (id INT, old {type_}) STORED AS ORC",
+        f"INSERT INTO {table} VALUES (1, {value})",
+    )
+    before = rows_of(spark, table)
+    with pytest.raises(CannotMigrate, match="days before October 15, 1582 in old"):
+        migrate(spark, table, progress=False)
+    spark.catalog.refreshTable(table)
+    assert rows_of(spark, table) == before
+
+
+#: Column -> its type, its smallest value, its largest one, and one more.
+TYPES: dict[str, tuple[str, str, str, str]] = {
+    "a": ("BOOLEAN", "false", "true", "true"),
+    "b": ("TINYINT", "-128Y", "127Y", "1Y"),
+    "c": ("SMALLINT", "-32768S", "32767S", "1S"),
+    "d": ("INT", "-2147483648", "2147483647", "1"),
+    "e": ("BIGINT", "-9223372036854775808L", "9223372036854775807L", "1L"),
+    "f": ("FLOAT", "CAST('-Infinity' AS FLOAT)", "CAST('NaN' AS FLOAT)", "CAST(-0.0 AS FLOAT)"),
+    "g": ("DOUBLE", "-1.7976931348623157e308D", "CAST('Infinity' AS DOUBLE)", "4.9e-324D"),
+    "h": ("DECIMAL(7, 2)", "-99999.99BD", "99999.99BD", "0.01BD"),
+    "i": ("DECIMAL(38, 18)", f"-{'9' * 20}.{'9' * 18}BD", f"{'9' * 20}.{'9' * 18}BD", "0BD"),
+    "j": ("STRING", "''", f"'{'x' * 1000}'", "'Zürich 😀'"),
+    "k": ("CHAR(3)", "''", "'zzz'", "'é'"),
+    "l": ("VARCHAR(9)", "''", "'zzzzzzzzz'", "'a b '"),
+    "m": ("BINARY", "X''", f"X'{'FF' * 40}'", "X'00FF'"),
+    "n": ("DATE", "DATE '0001-01-01'", "DATE '9999-12-31'", "DATE '1969-12-31'"),
+    "o": (
+        "TIMESTAMP",
+        "TIMESTAMP '0001-01-01 00:00:00'",
+        "TIMESTAMP '9999-12-31 23:59:59.999999'",
+        "TIMESTAMP '1969-12-31 23:59:59.5'",
+    ),
+    "p": (
+        "ARRAY<STRUCT<x: INT, y: MAP<STRING, DATE>>>",
+        "array()",
+        "array(named_struct('x', 1, 'y', map('k', DATE '2024-01-31', 'l', NULL)), NULL)",
+        "array(named_struct('x', NULL, 'y', NULL))",
+    ),
+    "q": (
+        "MAP<STRING, ARRAY<ARRAY<DECIMAL(38, 18)>>>",
+        "map()",
+        "map('k', array(array(1BD, NULL), array(), NULL), 'l', NULL)",
+        "map('', array())",
+    ),
+    "r": (
+        "STRUCT<s: STRUCT<t: TINYINT, u: STRING, v: TIMESTAMP>>",
+        "named_struct('s', NULL)",
+        "named_struct('s', named_struct('t', 127Y, 'u', 'ä', 'v', TIMESTAMP '2024-01-31 10:00:00'))",
+        "named_struct('s', named_struct('t', NULL, 'u', NULL, 'v', NULL))",
+    ),
+}
+
+
+@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+def test_every_type_with_its_extremes_and_nulls(spark: Any, metastore: Any, namespace: str, stored_as: str) -> None:
+    table = f"{namespace}.t"
+    given = {name: list(each) for name, each in TYPES.items()}
+    if not stored_as.lower().endswith("parquet"):
+        # In ORC and Avro files Hive and Spark count earlier days in another calendar.
+        given["n"][1], given["o"][1] = "DATE '1582-10-15'", "TIMESTAMP '1582-10-15 00:00:00'"
+    columns = ", ".join(f"{name} {type_}" for name, (type_, *_) in given.items())
+    run(spark, f"CREATE TABLE {table} ({columns}, id INT) {stored_as}")
+    # A file each, so that each has bounds of its own.
+    for number in range(1, 4):
+        run(spark, f"INSERT INTO {table} VALUES ({', '.join(each[number] for each in given.values())}, {number})")
+    run(spark, f"INSERT INTO {table} (id) VALUES (4)")
+    before = rows_of(spark, table)
+    assert len(before) == 4
+    check_migrated(spark, metastore, table, before)
+    for name, (type_, *values) in given.items():
+        assert ids(spark, table, f"{name} IS NULL") == [4], name
+        if "<" not in type_:
+            for number, value in enumerate(values, 1):
+                # A wrong bound makes a reader leave the file out.
+                same = f"CAST({value} AS {type_})" if type_ != "CHAR(3)" else f"rpad({value}, 3, ' ')"
+                assert number in ids(spark, table, f"{name} = {same}"), (name, value)
+
+
+def ids(spark: Any, table: str, where: str) -> list[int]:
+    return [row["id"] for row in spark.sql(f"SELECT id FROM {table} WHERE {where} ORDER BY id").collect()]
