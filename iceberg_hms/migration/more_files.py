@@ -91,11 +91,10 @@ def take_files(
     takeover, problems = Takeover(driver, name, metadata, options), Problems()
     folders = _folders(driver, metadata, source, partition_filter, problems)
     _refuse_known(driver, takeover.work, metadata, folders)
-    found = takeover.find(folders, problems)
-    takeover.check(found)
-    # A failure leaves the manifests: the next run goes on from them, and so may another one that runs now.
-    made = driver.catalog.commit_change(name, takeover.append(found)) if found.manifests else None
-    takeover.forget()
+    with takeover.alone():
+        found = takeover.find(folders, problems)
+        takeover.check(found)
+        made = driver.catalog.commit_change(name, takeover.append(found)) if found.manifests else None
     return takeover.report(found, None if made is None else made.metadata_location)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
@@ -54,19 +52,9 @@ def make_snapshot(
     properties = {**of.properties, GC_ENABLED.name: "false"}
     staged = driver.catalog.stage_table(table, of.schema, location, of.spec, properties=properties)
     takeover, problems = Takeover(driver, staged.name, with_name_mapping(staged.metadata), options), Problems()
-    manifests: list[str] = []
-    try:
+    with takeover.alone():
         found = takeover.find(of.folders(services.hive_tables.partitions(row), problems), problems)
-        manifests += [each.manifest_path for each in found.manifests]
         takeover.check(found)
         with takeover.creation(found) as updates:
             made = driver.catalog.commit(staged.name, [{"type": "assert-create"}], updates)
-    except CommitStateUnknown:
-        raise
-    except IcebergHmsError:
-        # Another run makes a folder of its own, and so cannot go on from these.
-        delete_files(services.ports.files, manifests)
-        raise
-    finally:
-        takeover.forget()
     return takeover.report(found, made.metadata_location)

@@ -50,8 +50,8 @@ class Takeover:
     """Files become those of one table.
 
     table: which gets them. metadata: of that table, with a name mapping: by them the files are described.
-    resumes: whether it goes on from an earlier run. Only for a table that is to be made: elsewhere that run may have
-    committed its manifests, and this one deletes them if it fails."""
+    resumes: whether it goes on from an earlier run. That is for a table that is to be made: elsewhere an earlier run
+    may have committed its manifests, and others may run at the same time."""
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Takeover:
         self._options = options
         self._started = self._services.ports.runtime.now()
         self._snapshot_id = self._services.new_snapshot_id()
+        self._manifests: list[str] = []
         folder = metadata_file.folder(metadata)
         progress = f"{folder}/{PROGRESS_FOLDER}"
         self.work = Work(
@@ -86,9 +87,11 @@ class Takeover:
     def find(self, folders: Sequence[SourcePartition], problems: Problems) -> FoundFiles:
         """List and describe the files in folders. problems: of partitions whose folders are not among these."""
         options = self._options
-        return find_files(
+        found = find_files(
             self._driver.executors, self.work, folders, problems, progress=options.progress, on_stage=options.on_stage
         )
+        self._manifests = [each.manifest_path for each in found.manifests]
+        return found
 
     def check(self, found: FoundFiles) -> None:
         """Raises CannotMigrate, with the report, if a file cannot be taken over, unless such files are left out."""
@@ -99,6 +102,20 @@ class Takeover:
         """Delete the progress, which no run goes on from."""
         with log_and_continue(f"deleting the progress of the migration of {self._table}", SWEEP):
             delete_progress(self._services.ports.files, self.work.progress_folder)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """For a run that no other goes on from: its progress is deleted in the end, and so are its manifests if the
+        block fails for certain."""
+        try:
+            yield
+        except CommitStateUnknown:
+            raise
+        except IcebergHmsError:
+            delete_files(self._services.ports.files, self._manifests)
+            raise
+        finally:
+            self.forget()
 
     @contextmanager
     def creation(self, found: FoundFiles) -> Iterator[list[Update]]:

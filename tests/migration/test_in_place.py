@@ -162,7 +162,7 @@ def test_two_partitions_of_one_folder_are_a_problem_however_far_apart(lake: Lake
     row = lake.pointer.rows[FLIGHTS]
     same = f"file:{lake.folder()}/month=0"
     lake.pointer.rows[FLIGHTS] = replace(row, folders=(*row.folders[:-1], same))
-    with pytest.raises(CannotMigrate, match="its folder is that of partition 'month=0'"):
+    with pytest.raises(CannotMigrate, match="its folder is that of partition month=0"):
         lake.migrate()
 
 

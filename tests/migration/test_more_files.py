@@ -191,24 +191,32 @@ def test_an_unpartitioned_hive_table_goes_into_an_unpartitioned_table(lake: Lake
     assert taken(lake) == {"000": {}}
 
 
-def test_a_problem_refuses_the_whole_and_the_next_run_goes_on(events: Lake) -> None:
+def test_a_problem_refuses_the_whole(events: Lake) -> None:
     bad = unreadable(events.folder() / "month=2")
     with pytest.raises(CannotMigrate, match="partition month=2") as failed:
         take(events)
     assert failed.value.report.problems[0].location == bad
     assert taken(events) == {}
     report = take(events, skip_unreadable=True)
-    assert (report.files, report.problem_count, report.reused_files) == (4, 1, 3)
+    assert (report.files, report.problem_count, report.reused_files) == (4, 1, 0)
     assert progress_of(events) == []
 
 
-def test_a_failed_commit_deletes_no_manifest_that_another_run_may_have_taken(events: Lake) -> None:
+def files_of(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.rglob("*") if each.is_file())
+
+
+def test_a_failed_commit_leaves_nothing_behind(events: Lake) -> None:
+    before = files_of(events.path)
     events.pointer.answers.extend([ScriptedAnswer.REFUSED] * 20)
     with pytest.raises(MetastoreRefused):
         take(events)
     events.pointer.answers.clear()
+    assert sorted(each for each in events.path.rglob("*") if each.is_file()) == [
+        each for each in before if each.is_file()
+    ]
     report = take(events)
-    assert (report.files, report.reused_files) == (4, 4)
+    assert (report.files, report.reused_files) == (4, 0)
     assert len(taken(events)) == 4
 
 

@@ -51,7 +51,9 @@ def nothing() -> FoundFiles:
 def test_the_work_of_tasks_is_the_table_and_where_they_write(lake: Lake) -> None:
     work = takeover(lake, recursive_directory="true", skip_unreadable=True, dry_run=True).work
     folder = f"file:{lake.path}/t/_iceberg"
-    assert (work.manifest_folder, work.progress_folder) == (folder, f"{folder}/migration")
+    assert (work.manifest_folder, work.progress_folder) == (folder, f"{folder}/migration/{work.snapshot_id}")
+    resumed = Takeover(lake.driver, NAME, table(lake), Options(), resumes=True).work
+    assert resumed.progress_folder == f"{folder}/migration"
     assert (work.recursive_directory, work.skip_unreadable, work.dry_run) == ("true", True, True)
     assert work.release == iceberg_hms.__version__
     assert metadata_file.decode(work.metadata, folder).properties == table(lake).properties
