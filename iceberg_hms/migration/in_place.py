@@ -85,7 +85,9 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
     services = driver.services
     source = MigrationSource.of(row, time_zone=driver.time_zone)
     options.on_stage("read")
-    takeover = Takeover(driver, row.name, _metadata_of(services, source), options, resumes=True)
+    metadata, kinds = _metadata_of(services, source), services.coordinator.kind_changes(services.hive_tables)
+    kinds.check(row, metadata)
+    takeover = Takeover(driver, row.name, metadata, options, resumes=True)
     problems = Problems()
     partitions = list(services.hive_tables.partitions(row))
     found = takeover.find(source.folders(partitions, problems), problems)
@@ -94,7 +96,7 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
     takeover.check(found)
     with takeover.creation(found) as updates:
         options.on_stage("staged")
-        committed = services.coordinator.kind_changes(services.hive_tables).to_iceberg(
+        committed = kinds.to_iceberg(
             row,
             from_request([{"type": "assert-create"}], updates),
             partition_count=len(partitions),

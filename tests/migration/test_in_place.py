@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.hive_ports import HiveColumn
-from iceberg_hms.coordinator.ports import HIVE_TABLE
+from iceberg_hms.coordinator.ports import HIVE_TABLE, TableName
 from iceberg_hms.errors import (
     AlreadyIceberg,
     CannotMigrate,
@@ -23,7 +23,8 @@ from iceberg_hms.migration import in_place, reversal
 from iceberg_hms.migration.in_place import migrate
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
-from tests.migration.hive_files import rows, write
+from tests.catalog.parquet import table_for
+from tests.migration.hive_files import TABLE, rows, write
 from tests.migration.lake import FLIGHTS, SPARK, Killed, Lake, killed_at, unreadable
 
 MONTHS = {"month=1": [0, 3], "month=2": [6]}
@@ -316,6 +317,30 @@ def test_what_is_no_table_of_files_is_refused_before_anything_is_written(lake: L
     with pytest.raises(InvalidInput, match="transactional"):
         lake.migrate()
     assert lake.files() == before
+
+
+def test_a_table_in_the_folder_of_one_that_was_migrated_is_refused_before_its_files_are_read(lake: Lake) -> None:
+    lake.table(MONTHS)
+    other = TableName("nyc", "same")
+    lake.table(MONTHS, name=other, location=f"file://{lake.folder()}/")
+    lake.migrate()
+    before = lake.files()
+    with pytest.raises(InvalidInput, match=r"as nyc\.flights does"):
+        lake.migrate(other)
+    assert lake.files() == before
+    reversal.undo(lake.catalog, "nyc.flights")
+    assert lake.migrate(other).files == 3
+    with pytest.raises(InvalidInput, match=r"as nyc\.same does"):
+        lake.migrate()
+
+
+def test_a_table_whose_row_has_a_placeholder_for_its_folder_is_refused_at_once(lake: Lake) -> None:
+    lake.table(MONTHS)
+    row = lake.hive.load_row(FLIGHTS)
+    elsewhere = replace(row, location="file:/placeholder")
+    metadata = table_for(TABLE, ["month"])
+    with pytest.raises(InvalidInput, match="its Iceberg metadata says"):
+        lake.catalog.services.coordinator.kind_changes(lake.hive).check(elsewhere, metadata)
 
 
 def test_a_table_that_is_not_there_is_an_error(lake: Lake) -> None:

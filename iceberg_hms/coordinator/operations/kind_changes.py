@@ -50,11 +50,13 @@ from iceberg_hms.coordinator.sending.status_check import TableSwap
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt, next_metadata
 from iceberg_hms.coordinator.staging.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import (
+    AlreadyIceberg,
     CommitConflict,
     CommitStateUnknown,
     IcebergHmsError,
     InvalidInput,
     MissingFile,
+    NoSuchTable,
     NotAnIcebergTable,
     proved,
 )
@@ -67,6 +69,8 @@ from iceberg_hms.format.updates.apply import apply
 logger = logging.getLogger(__name__)
 
 _VIEW: Final = "VIEW"
+#: How the names of files with rows as they were begin.
+_SAVED: Final = "hive-table-"
 #: What to do about a mark that stays.
 _HARMLESS: Final = "nothing: the row is a Hive table's, and its parameter metadata_location says nothing"
 _NEW_TABLE: Final = (
@@ -104,8 +108,6 @@ class KindChanges:
         was read: read it again), AlreadyIceberg, NoSuchTable, InvalidInput, LockNotAcquired, MetastoreError and
         StorageError: nothing was changed; CommitStateUnknown: delete nothing, and look at the table.
         """
-        if row.table_type.endswith(_VIEW):
-            raise InvalidInput(f"{row.name} is a view", next_step="migrate the tables that it reads")
         operation = Operation(self._ports, self._settings, row.name, f"migration of {row.name}")
         make = partial(self._to_iceberg, operation, row, change, partition_count, wait_seconds)
         return operation.run(lambda: published(self._ports, make))
@@ -119,9 +121,9 @@ class KindChanges:
         metadata, staged = stage_one(None, change, recorded, ports.runtime.now_ms)
         files = [*recorded.lists, *staged.files]
         try:
-            folder = _hidden_folder(row, metadata)
+            folder = self.check(row, metadata)
             location = metadata_file.new_location(metadata, None, ports.runtime.uuid())
-            saved = f"{folder}/hive-table-{ports.runtime.uuid()}.json"
+            saved = f"{folder}/{_SAVED}{ports.runtime.uuid()}.json"
             data = metadata_file.encode(metadata, self._cache.bounds)
             kept = SavedRow(row, metadata.uuid or "", ids[0] if ids else None).to_bytes(self._hive)
             files += [location, saved]
@@ -144,6 +146,32 @@ class KindChanges:
             delete_files(ports.files, files)
             raise proved(error) from error
         return report_of(row.name, location, metadata, None, ids)
+
+    def check(self, row: HiveRow, metadata: TableMetadata) -> str:
+        """Whether the place of a Hive table is one for `to_iceberg`, which asks the same. Returns the folder of what it
+        writes as an Iceberg table. Raises InvalidInput: it is a view, its metadata would lie elsewhere, or another
+        table in the same folder was migrated, whose metadata an undo of this one would delete."""
+        if row.table_type.endswith(_VIEW):
+            raise InvalidInput(f"{row.name} is a view", next_step="migrate the tables that it reads")
+        folder = _hidden_folder(row, metadata)
+        for each in [file.location for file in self._ports.files.list_files(folder)]:
+            if not each.startswith(f"{folder}/{_SAVED}"):
+                continue
+            other = saved_row.name_in(self._ports.files, each)
+            if other != row.name and not self._is_hive(other):
+                raise InvalidInput(
+                    f"{row.name} lies in {row.location} as {other} does, which is an Iceberg table by now: the undo of "
+                    "one would delete the metadata of the other",
+                    next_step=f"leave {row.name} a Hive table, or drop it; delete {each} if {other} is gone",
+                )
+        return folder
+
+    def _is_hive(self, name: TableName) -> bool:
+        try:
+            self._hive.load_row(name)
+        except (AlreadyIceberg, NoSuchTable):
+            return False
+        return True
 
     def _unchanged(self, row: HiveRow, partition_count: int) -> HiveRow:
         """The row as it is, under the lock. Raises CommitConflict if it is not what was read before."""

@@ -24,7 +24,7 @@ class SavedRow:
     snapshot_id: int | None
 
     def to_bytes(self, hive: HiveTables) -> bytes:
-        """What the file has. `record` alone is read again."""
+        """What the file has. `record` alone is read to write the row back."""
         row = self.row
         shown = {
             "table": str(row.name),
@@ -56,6 +56,16 @@ def read(files: Files, hive: HiveTables, name: TableName, location: str) -> Save
     except (ValueError, KeyError, TypeError) as error:
         why = error.message if isinstance(error, InvalidInput) else f"it is no row of a Hive table: {error!r}"
         raise CorruptFile(location, why) from error
+
+
+def name_in(files: Files, location: str) -> TableName:
+    """The name that the table of a file had when it was written. Raises as `read`."""
+    data = files.read(location)
+    try:
+        namespace, _, name = orjson.loads(data)["row"]["table"].partition(".")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFile(location, f"it is no row of a Hive table: {error!r}") from error
+    return TableName(namespace, name)
 
 
 def _parsed(data: bytes, hive: HiveTables, name: TableName) -> SavedRow:
