@@ -18,7 +18,7 @@ from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.hive_ports import PROGRESS_FOLDER
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CannotMigrate, CommitStateUnknown, IcebergHmsError
+from iceberg_hms.errors import CannotMigrate, IcebergHmsError
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
@@ -90,7 +90,7 @@ class Takeover:
         found = find_files(
             self._driver.executors, self.work, folders, problems, progress=options.progress, on_stage=options.on_stage
         )
-        self._manifests = [each.manifest_path for each in found.manifests]
+        self._manifests += [each.manifest_path for each in found.manifests]
         return found
 
     def check(self, found: FoundFiles) -> None:
@@ -105,25 +105,31 @@ class Takeover:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """For a run that no other goes on from: its progress is deleted in the end, and so are its manifests if the
-        block fails for certain."""
+        """For a run that no other goes on from: its progress is deleted in the end, and so are its manifests if it is
+        proved that the block failed."""
         try:
-            yield
-        except CommitStateUnknown:
-            raise
-        except IcebergHmsError:
-            delete_files(self._services.ports.files, self._manifests)
-            raise
+            with self._deleting(self._manifests):
+                yield
         finally:
             self.forget()
 
     @contextmanager
+    def _deleting(self, written: Sequence[str]) -> Iterator[None]:
+        """Deletes files if it is proved that the block failed."""
+        try:
+            yield
+        except IcebergHmsError as error:
+            if error.proved_failed:
+                delete_files(self._services.ports.files, written)
+            raise
+
+    @contextmanager
     def creation(self, found: FoundFiles) -> Iterator[list[Update]]:
-        """The updates that make the table with these files. Their manifest list is written, and deleted if the block
-        fails for certain."""
+        """The updates that make the table with these files. Their manifest list is written, and deleted if it is proved
+        that the block failed."""
         updates: list[Update] = [*create_updates(self._metadata)]
         written: list[str] = []
-        try:
+        with self._deleting(written):
             if found.manifests:
                 manifests = self._services.ports.manifests()
                 staged = self.append(found).stage(self._metadata, manifests)
@@ -131,11 +137,6 @@ class Takeover:
                 manifests.flush()
                 updates += staged.updates
             yield updates
-        except CommitStateUnknown:
-            raise
-        except IcebergHmsError:
-            delete_files(self._services.ports.files, written)
-            raise
 
     def append(self, found: FoundFiles) -> AppendManifests:
         """The operation that adds the files to the table, if it can still read them."""

@@ -202,21 +202,20 @@ def test_a_problem_refuses_the_whole(events: Lake) -> None:
     assert progress_of(events) == []
 
 
-def files_of(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.rglob("*") if each.is_file())
+def manifests_of(events: Lake) -> list[Path]:
+    return sorted(events.path.rglob("events/metadata/*-m*.avro"))
 
 
-def test_a_failed_commit_leaves_nothing_behind(events: Lake) -> None:
-    before = files_of(events.path)
+def test_a_commit_that_is_proved_to_have_failed_leaves_nothing_of_the_run(events: Lake) -> None:
     events.pointer.answers.extend([ScriptedAnswer.REFUSED] * 20)
     with pytest.raises(MetastoreRefused):
         take(events)
     events.pointer.answers.clear()
-    assert sorted(each for each in events.path.rglob("*") if each.is_file()) == [
-        each for each in before if each.is_file()
-    ]
+    assert manifests_of(events) == []
+    assert progress_of(events) == []
     report = take(events)
     assert (report.files, report.reused_files) == (4, 0)
+    assert manifests_of(events)
     assert len(taken(events)) == 4
 
 

@@ -11,7 +11,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CannotMigrate, CommitStateUnknown, StorageError
+from iceberg_hms.errors import CannotMigrate, CommitConflict, CommitStateUnknown, StorageError
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
@@ -88,8 +88,11 @@ def test_without_files_there_is_no_snapshot(lake: Lake) -> None:
     assert taken.report(nothing(), "file:/m.json").snapshot_id is None
 
 
-@pytest.mark.parametrize(("error", "stays"), [(StorageError("full"), False), (CommitStateUnknown("lost"), True)])
-def test_the_manifest_list_of_a_creation_that_failed_for_certain_is_deleted(
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [(CommitConflict("moved"), False), (StorageError("full"), True), (CommitStateUnknown("lost"), True)],
+)
+def test_the_manifest_list_of_a_creation_that_is_proved_to_have_failed_is_deleted(
     lake: Lake, error: Exception, stays: bool
 ) -> None:
     taken = takeover(lake)
