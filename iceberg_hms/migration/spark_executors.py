@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,8 @@ _LOOK_SECONDS: Final = 0.3
 _PACKAGE: Final = "iceberg_hms"
 #: The last line of a task's traceback, in the text of Spark's error.
 _OWN_ERROR: Final = re.compile(r"^iceberg_hms\.errors\.\w+: (.+)$", re.MULTILINE)
+#: Masters whose executor is the driver; those of `local-cluster[...]` are processes of their own.
+_ONE_PROCESS: Final = re.compile(r"local(\[.*\])?")
 #: What PySpark starts where nobody chose.
 _DEFAULT_PYTHON: Final = "python3"
 
@@ -39,9 +43,10 @@ class SparkExecutors:
         self._context = context
         self._runtime = runtime
         self._what = what
-        if not str(context.master).startswith("local"):
-            _send_package(context)
-        elif context.pythonExec == _DEFAULT_PYTHON:
+        master = str(context.master)
+        if not _ONE_PROCESS.fullmatch(master):
+            context.addPyFile(str(_archive()))
+        if master.startswith("local") and context.pythonExec == _DEFAULT_PYTHON:
             # The first `python3` of the path, which may be another one than this.
             context.pythonExec = sys.executable
 
@@ -143,13 +148,14 @@ class _Lists(AccumulatorParam[list[Any]]):
         return value1
 
 
-def _send_package(context: SparkContext) -> None:
-    """Give each executor this package as an archive on its path."""
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / f"{_PACKAGE}.zip"
-        pack(archive)
-        # Spark copies the file before it returns.
-        context.addPyFile(str(archive))
+@cache
+def _archive() -> Path:
+    """Of this package, for as long as this process lives: Spark serves a file from where it is."""
+    folder = Path(tempfile.mkdtemp(prefix="iceberg-hms-package-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = folder / f"{_PACKAGE}.zip"
+    pack(archive)
+    return archive
 
 
 def pack(archive: Path) -> None:
