@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
+from iceberg_hms.migration.file_keys import folder_keys, manifest_keys
 from iceberg_hms.migration.found_files import folder_groups
-from iceberg_hms.migration.listing import listed_files
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
 from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
-from iceberg_hms.migration.task import stores_for
 from iceberg_hms.migration.work import RecursiveDirectory, Side, SourcePartition, Work
 
 if TYPE_CHECKING:
@@ -120,7 +116,7 @@ def find_late_files(driver: MigrationDriver, name: TableName) -> LateFiles:
     places = (
         [each.location for each in services.hive_tables.partitions(row)] if row.partition_keys else [source.location]
     )
-    listed = Side(partial(_listed, work), folder_groups([SourcePartition("", each) for each in places]))
+    listed = Side(partial(folder_keys, work), folder_groups([SourcePartition("", each) for each in places]))
     known = _known(driver, metadata.snapshots, live=False)
     return LateFiles(*driver.executors.compare(listed, known, wanted="missing", named=LATE_FILES_MAX))
 
@@ -185,7 +181,7 @@ def _refuse_known(
     driver: MigrationDriver, work: Work, metadata: TableMetadata, folders: Sequence[SourcePartition]
 ) -> None:
     current = metadata.current_snapshot
-    listed = Side(partial(_listed, work), folder_groups(folders))
+    listed = Side(partial(folder_keys, work), folder_groups(folders))
     known = _known(driver, [] if current is None else [current], live=True)
     count, some = driver.executors.compare(listed, known, wanted="common", named=_NAMED_MAX)
     if count:
@@ -200,16 +196,4 @@ def _known(driver: MigrationDriver, snapshots: Iterable[Snapshot], *, live: bool
     manifests = driver.services.ports.manifests()
     found = {each.manifest_path: each for snapshot in snapshots for each in manifests.list(snapshot)}
     wanted = [each for each in found.values() if each.has_live_files or not live]
-    return Side(partial(_known_files, driver.services.settings, live), wanted)
-
-
-def _known_files(settings: Settings, live: bool, manifest: ManifestFile) -> Iterator[tuple[str, str]]:
-    for entry in stores_for(settings).manifests.open().entries([manifest]):
-        if entry.is_live or not live:
-            path = entry.data_file.file_path
-            yield file_key(path), path
-
-
-def _listed(work: Work, folders: Sequence[SourcePartition]) -> Iterator[tuple[str, str]]:
-    for each in listed_files(work, folders):
-        yield file_key(each.location), each.location
+    return Side(partial(manifest_keys, driver.services.settings, live), wanted)

@@ -333,7 +333,7 @@ NEEDED = {"pyarrow", "orjson", "fastavro", "tenacity", "numpy"}
 def test_tasks_need_no_metastore_and_few_libraries() -> None:
     code = """
 import sys
-import iceberg_hms.migration.describing, iceberg_hms.migration.listing
+import iceberg_hms.migration.describing, iceberg_hms.migration.file_keys, iceberg_hms.migration.listing
 for name, module in list(sys.modules.items()):
     if "site-packages" in (getattr(module, "__file__", None) or "") and not name.startswith("_"):
         print(name.partition(".")[0])
