@@ -57,7 +57,8 @@ def migrate(
     settings of the environment (`ICEBERG_HMS_...`). on_stage: hears `read`, `listed`, `described` after each slice of
     files, `staged` and `changed`.
 
-    Returns the report; of a table that a migration has made already, with the outcome `already done`.
+    Returns the report; of a table that a migration has made already, perhaps another one while this one ran, with the
+    outcome `already done`.
     Raises NoSuchTable; InvalidInput for a table that cannot be taken over; CannotMigrate, with the report, for files
     that cannot; AlreadyIceberg for an Iceberg table that no migration made; CommitConflict if the table was altered
     meanwhile: nothing has changed then, and the next run goes on from what this one has described. CommitStateUnknown
@@ -72,13 +73,12 @@ def migrate(
 def migrate_table(driver: MigrationDriver, name: TableName, options: Options) -> MigrationReport:
     """As `migrate`, with a driver that is open."""
     try:
-        row = driver.services.hive_tables.load_row(name)
+        return _migrated(driver, driver.services.hive_tables.load_row(name), options)
     except AlreadyIceberg as error:
         if error.hive_table is None:
             raise
         location = driver.catalog.pointer(name).metadata_location
         return MigrationReport(str(name), "already done", metadata_location=location)
-    return _migrated(driver, row, options)
 
 
 def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> MigrationReport:
