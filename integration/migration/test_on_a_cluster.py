@@ -1,0 +1,63 @@
+"""Migrations whose tasks run in the executors of a Spark standalone cluster, which have the package from the driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.migration.migrator import Migrator
+from integration.migration.small_files import SmallFiles
+from integration.migration.spark_cluster import SparkCluster
+
+pytestmark = pytest.mark.slow
+
+Make = Callable[..., SmallFiles]
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def test_the_command_runs_its_tasks_in_executors_that_have_the_package_from_the_driver(
+    cluster: SparkCluster, small_files: Make
+) -> None:
+    command = [cluster.python, "-c", "import pyarrow, iceberg_hms"]
+    alone = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env={})
+    assert "No module named 'iceberg_hms'" in alone.stderr
+    table = small_files(partitions=500, files=2)
+    where = ["--metastore-uri", table.metastore.uri, "--warehouse", table.metastore.warehouse]
+    done = subprocess.run(
+        [sys.executable, "-m", "iceberg_hms", "migrate", table.name, "--master", cluster.url, *where, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=cluster.environment(PYTHONPATH=str(ROOT)),
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report = json.loads(done.stdout)
+    assert (report["outcome"], report["files"], report["records"]) == ("done", 1_000, table.rows)
+    tasks = cluster.tasks_by_executor()
+    assert sorted(tasks) == ["0", "1"], tasks
+    assert table.is_complete()
+
+
+def test_a_killed_executor_is_replaced_and_the_run_ends(
+    cluster: SparkCluster, small_files: Make, tmp_path: Path
+) -> None:
+    table = small_files(partitions=1_200, files=4)
+    environment = cluster.environment(PYTHONPATH=str(ROOT))
+    run = Migrator(table, tmp_path / "run", master=cluster.url, environment=environment)
+    run.wait_for("described", times=3)
+    cluster.kill_executor()
+    report = run.report()
+    assert (report["outcome"], report["files"], report["records"]) == ("done", 4_800, table.rows)
+    assert cluster.lost_tasks()
+    assert table.is_complete()
