@@ -28,6 +28,8 @@ _PACKAGE: Final = "iceberg_hms"
 _OWN_ERROR: Final = re.compile(r"^iceberg_hms\.errors\.\w+: (.+)$", re.MULTILINE)
 #: Masters whose executor is the driver; those of `local-cluster[...]` are processes of their own.
 _ONE_PROCESS: Final = re.compile(r"local(\[.*\])?")
+#: What `SparkContext.setJobGroup` sets.
+_GROUP_PROPERTIES: Final = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 #: What PySpark starts where nobody chose.
 _DEFAULT_PYTHON: Final = "python3"
 
@@ -64,32 +66,42 @@ class SparkExecutors:
             ended.add([result])
             return result
 
-        group = self._runtime.uuid()
-        context.setJobGroup(group, self._what, interruptOnCancel=True)
-        try:
-            with self._reporting(ended, done):
-                found: list[Result] = context.parallelize(items, len(items)).map(run).collect()
-                return found
-        except BaseException as error:
-            context.cancelJobGroup(group)
-            if isinstance(error, Exception):
-                raise failed(self._what, error) from error
-            raise
+        with self._job_group(), self._reporting(ended, done):
+            found: list[Result] = context.parallelize(items, len(items)).map(run).collect()
+            return found
 
     def compare(self, left: Side, right: Side, *, wanted: Wanted, named: int) -> tuple[int, list[str]]:
         """As `Executors.compare`: Spark shuffles the keys."""
         both = self._locations(left).cogroup(self._locations(right))
         found = both.flatMap(partial(_chosen, wanted)).cache()
         try:
-            # PySpark's types know no order of texts.
-            return found.count(), found.takeOrdered(named)  # type: ignore[call-arg]
-        except Exception as error:
-            raise failed(self._what, error) from error
+            with self._job_group():
+                # PySpark's types know no order of texts.
+                return found.count(), found.takeOrdered(named)  # type: ignore[call-arg]
         finally:
             found.unpersist()
 
     def _locations(self, side: Side) -> RDD[tuple[str, str]]:
         return self._context.parallelize(side.items, max(1, len(side.items))).flatMap(side.give)
+
+    @contextmanager
+    def _job_group(self) -> Iterator[None]:
+        """Jobs of the block have a group of their own, whatever the session's is, and end with it. Raises EngineError
+        for what Spark raises."""
+        context, group = self._context, self._runtime.uuid()
+        before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
+        context.setJobGroup(group, self._what, interruptOnCancel=True)
+        try:
+            yield
+        except BaseException as error:
+            context.cancelJobGroup(group)
+            if isinstance(error, Exception):
+                raise failed(self._what, error) from error
+            raise
+        finally:
+            for name, value in before.items():
+                # None removes it, which PySpark's types do not know.
+                context.setLocalProperty(name, value)  # type: ignore[arg-type]
 
     @contextmanager
     def _reporting(self, ended: Accumulator[list[Any]], done: Callable[[Any], None]) -> Iterator[None]:
