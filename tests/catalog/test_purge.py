@@ -167,8 +167,8 @@ def test_a_purge_keeps_all_files_of_a_folder_that_another_table_has_too(files, c
 def test_a_purge_keeps_all_files_of_a_table_that_can_become_a_hive_table_again(files, caplog):
     def migrated(table, catalog):
         rows = catalog.services.ports.pointer.rows
-        row = rows[table.name]
-        rows[table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+        row = rows[table.name()]
+        rows[table.name()] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
 
     assert len(dropped(files, break_file=migrated)) == 9
     assert "it can become a Hive table again, until `iceberg-hms migrate --keep`" in caplog.text

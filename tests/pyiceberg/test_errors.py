@@ -20,6 +20,7 @@ CASES: list[tuple[errors.IcebergHmsError, type[Exception], type[Exception], type
     (errors.InvalidInput("x"), errors.InvalidInput, INVALID, INVALID),
     (errors.UnsupportedFormat("x"), errors.UnsupportedFormat, INVALID, INVALID),
     (errors.InvalidView("x"), errors.InvalidView, INVALID, INVALID),
+    (errors.CannotMigrate("x", report=None), errors.CannotMigrate, INVALID, INVALID),
     (errors.LocationNotAllowed("location"), errors.LocationNotAllowed, INVALID, INVALID),
     (errors.ReadOnly(), errors.ReadOnly, INVALID, INVALID),
     (
@@ -45,6 +46,7 @@ CASES: list[tuple[errors.IcebergHmsError, type[Exception], type[Exception], type
     ),
     (errors.MissingFile("file:/x"), FileNotFoundError, FileNotFoundError, FileNotFoundError),
     (errors.AlreadyExists("x"), exceptions.TableAlreadyExistsError, FAILED, FAILED),
+    (errors.AlreadyIceberg("n.t", None), exceptions.TableAlreadyExistsError, FAILED, FAILED),
     (errors.FileAlreadyExists("file:/x"), exceptions.TableAlreadyExistsError, FAILED, FAILED),
     (errors.NamespaceNotEmpty("n"), exceptions.NamespaceNotEmptyError, INVALID, INVALID),
     (errors.HiveTableKept("n.t", "file:/x", "y"), errors.HiveTableKept, UNKNOWN, INVALID),

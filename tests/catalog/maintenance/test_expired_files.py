@@ -210,8 +210,8 @@ def test_files_in_a_folder_that_another_table_has_too_are_kept(lab):
 def test_files_of_a_table_that_can_become_a_hive_table_again_are_kept(lab):
     lab.append()
     lab.append()
-    row = lab.pointer.rows[lab.table.name]
-    lab.pointer.rows[lab.table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+    row = lab.pointer.rows[lab.table.name()]
+    lab.pointer.rows[lab.table.name()] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
     before = lab.present()
     report = lab.table.expire_snapshots(FUTURE)
     assert (len(report.snapshot_ids), report.files.deleted) == (1, [])

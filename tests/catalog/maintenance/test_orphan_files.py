@@ -108,8 +108,8 @@ def test_statistics_version_hints_and_the_metadata_log_are_no_orphans(lab):
 
 def test_no_file_of_a_table_that_can_become_a_hive_table_again_is_an_orphan(lab):
     made = orphan(lab, "data/x.parquet")
-    row = lab.pointer.rows[lab.table.name]
-    lab.pointer.rows[lab.table.name] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
+    row = lab.pointer.rows[lab.table.name()]
+    lab.pointer.rows[lab.table.name()] = replace(row, parameters={**row.parameters, HIVE_TABLE: "file:/saved"})
     with pytest.raises(InvalidInput, match="migrate --keep"):
         lab.table.remove_orphan_files()
     assert made in lab.files.locations()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -345,7 +344,7 @@ def test_a_call_is_described_by_what_it_does() -> None:
     calls = [event.call for event in schedule.wire.trace.events]
     assert calls == ["get_config_value", "lock", "unlock 1"]
     row = schedule.metastore.get(TABLE)
-    other = replace(TABLE, name="u")
+    other = TABLE._replace(name="u")
     renamed = copied(schedule.metastore.get(TABLE))
     renamed.tableName = other.name
     arguments = {"dbname": "db", "tbl_name": "t", "new_tbl": renamed, "environment_context": None}
