@@ -14,6 +14,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 HIDDEN_FOLDER: Final = "_iceberg"
 #: The folder in that for what a migration that is killed finds again.
 PROGRESS_FOLDER: Final = "migration"
+#: The folder in that for new data files.
+DATA_FOLDER: Final = "data"
 #: The most partitions of a table that is read: their names are in memory at once.
 PARTITIONS_MAX: Final = 1_000_000
 
@@ -125,8 +127,8 @@ class HiveTables(Protocol):
         meanwhile may be missing. Raises InvalidInput for more than `PARTITIONS_MAX`."""
         ...
 
-    def partition_count(self, row: HiveRow) -> int:
-        """How many partitions the table has now. Raises as `partitions`."""
+    def partition_names(self, row: HiveRow) -> Sequence[str]:
+        """The names of the partitions that the table has now (`month=1/day=2`), in order. Raises as `partitions`."""
         ...
 
     def become_iceberg(

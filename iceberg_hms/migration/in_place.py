@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.clients.request import from_request
-from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER, HiveRow
+from iceberg_hms.coordinator.hive_ports import DATA_FOLDER, HIDDEN_FOLDER, HiveRow
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AlreadyIceberg
 from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
+from iceberg_hms.format.metadata.named_locations import DATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.create import new_table_metadata
@@ -89,8 +90,8 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
     kinds.check(row, metadata)
     takeover = Takeover(driver, row.name, metadata, options, resumes=True)
     problems = Problems()
-    partitions = list(services.hive_tables.partitions(row))
-    found = takeover.find(source.folders(partitions, problems), problems)
+    names = services.hive_tables.partition_names(row)
+    found = takeover.find(source.folders(services.hive_tables.partitions(row), problems), problems)
     if options.dry_run:
         return takeover.report(found)
     takeover.check(found)
@@ -99,7 +100,7 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
         committed = kinds.to_iceberg(
             row,
             from_request([{"type": "assert-create"}], updates),
-            partition_count=len(partitions),
+            partition_names=names,
             wait_seconds=services.settings.commit_wait_seconds,
         )
     options.on_stage("changed")
@@ -110,11 +111,14 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
 def _metadata_of(services: Services, source: MigrationSource) -> TableMetadata:
     """Of the table to be, without a snapshot."""
     clock = services.ports.runtime
+    hidden = f"{source.location.rstrip('/')}/{HIDDEN_FOLDER}"
     properties = {
         **source.properties,
         # Until undo is given up nothing may delete files that the Iceberg table did not write.
         GC_ENABLED.name: "false",
-        METADATA_PATH: f"{source.location.rstrip('/')}/{HIDDEN_FOLDER}",
+        METADATA_PATH: hidden,
+        # What a writer leaves that failed would else be rows of the Hive table, if it becomes that again.
+        DATA_PATH: f"{hidden}/{DATA_FOLDER}",
     }
     metadata = new_table_metadata(
         source.schema, source.spec, None, source.location, properties, uuid=clock.uuid(), now_ms=clock.now_ms()

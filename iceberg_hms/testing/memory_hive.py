@@ -107,9 +107,13 @@ class MemoryHiveTables:
             values = tuple(unquote(value) for _, _, value in pairs) if is_called_so else (str(number),) * len(keys)
             yield HivePartition(values, folder, None, None)
 
-    def partition_count(self, row: HiveRow) -> int:
+    def partition_names(self, row: HiveRow) -> Sequence[str]:
         """As the port says."""
-        return len(list(self.partitions(row)))
+        keys = [each.name.lower() for each in row.partition_keys]
+        return sorted(
+            "/".join(f"{key}={value}" for key, value in zip(keys, each.values, strict=True))
+            for each in self.partitions(row)
+        )
 
     def become_iceberg(
         self, row: HiveRow, location: str, metadata: TableMetadata, saved: str, sending: Sending

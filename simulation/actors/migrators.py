@@ -84,7 +84,7 @@ class Migrator:
         now_ms = self.node.runtime.now_ms()
         metadata = new_table_metadata(Schema.parse(SCHEMA), None, None, FOLDER, properties, uuid=uuid, now_ms=now_ms)
         change = from_request([requests.assert_create()], create_updates(metadata))
-        self._kinds.to_iceberg(row, change, partition_count=0, wait_seconds=wait)
+        self._kinds.to_iceberg(row, change, partition_names=(), wait_seconds=wait)
 
 
 class HiveWriter:

@@ -27,7 +27,7 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, publish_deleted
-from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER, PROGRESS_FOLDER, HiveRow, HiveTables
+from iceberg_hms.coordinator.hive_ports import DATA_FOLDER, HIDDEN_FOLDER, PROGRESS_FOLDER, HiveRow, HiveTables
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations import saved_row
@@ -62,6 +62,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.format.locations import same_folder
 from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.named_locations import DATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.apply import apply
@@ -97,10 +98,12 @@ class KindChanges:
         self._cache = cache
         self._settings = settings
 
-    def to_iceberg(self, row: HiveRow, change: Change, *, partition_count: int, wait_seconds: float) -> CommitReport:
+    def to_iceberg(
+        self, row: HiveRow, change: Change, *, partition_names: Sequence[str], wait_seconds: float
+    ) -> CommitReport:
         """Turn a Hive table into an Iceberg table in place. Its partition keys and partitions stay in the metastore.
 
-        row: as it was read before its files were listed, and partition_count as it was then: if either has changed, so
+        row: as it was read before its files were listed. partition_names: as they were then. If either has changed, so
         may the files have. change: has nothing as its base, as that of a creation; its table lies where the Hive
         table lies, and its `write.metadata.path` is `_iceberg` there. wait_seconds: for the table's lock.
 
@@ -109,11 +112,11 @@ class KindChanges:
         StorageError: nothing was changed; CommitStateUnknown: delete nothing, and look at the table.
         """
         operation = Operation(self._ports, self._settings, row.name, f"migration of {row.name}")
-        make = partial(self._to_iceberg, operation, row, change, partition_count, wait_seconds)
+        make = partial(self._to_iceberg, operation, row, change, partition_names, wait_seconds)
         return operation.run(lambda: published(self._ports, make))
 
     def _to_iceberg(
-        self, operation: Operation, row: HiveRow, change: Change, partition_count: int, wait_seconds: float
+        self, operation: Operation, row: HiveRow, change: Change, partition_names: Sequence[str], wait_seconds: float
     ) -> CommitReport:
         ports, ids = self._ports, change.identity.snapshot_ids
         manifests = manifests_for(ports, None)
@@ -133,7 +136,7 @@ class KindChanges:
 
             def alter(use: LockUse) -> None:
                 with operation.locked([row.name], wait_seconds, use):
-                    found = self._unchanged(row, partition_count)
+                    found = self._unchanged(row, partition_names)
                     change_of_kind = self._iceberg_change(operation, found, location, metadata, saved)
                     if not operation.is_made(change_of_kind, operation.send(change_of_kind.send)):
                         raise _changed(row.name, "the metastore refused a change of the row that was read")
@@ -173,16 +176,16 @@ class KindChanges:
             return False
         return True
 
-    def _unchanged(self, row: HiveRow, partition_count: int) -> HiveRow:
+    def _unchanged(self, row: HiveRow, partition_names: Sequence[str]) -> HiveRow:
         """The row as it is, under the lock. Raises CommitConflict if it is not what was read before."""
         found = self._hive.load_row(row.name)
         if found != row:
             names = ("table_type", "parameters", "columns", "partition_keys", "location", "input_format", "serde")
             what = ", ".join(each.replace("_", " ") for each in names if getattr(row, each) != getattr(found, each))
             raise _changed(row.name, f"its row has others of these: {what or 'its settings'}")
-        count = self._hive.partition_count(found)
-        if count != partition_count:
-            raise _changed(row.name, f"it had {partition_count} partitions, and has {count}")
+        before, now = set(partition_names), set(self._hive.partition_names(found))
+        if before != now:
+            raise _changed(row.name, f"{len(now - before)} of its partitions are new, and {len(before - now)} are gone")
         return found
 
     def _iceberg_change(
@@ -306,7 +309,8 @@ class KindChanges:
 
     def keep(self, name: TableName, *, wait_seconds: float) -> None:
         """Give up that a table can become a Hive table again: from now on its files are its own. Removes `gc.enabled`
-        if that is false, and `write.metadata.path` if that is the folder which Hive does not read. Harmless twice.
+        if that is false, and `write.metadata.path` and `write.data.path` if they are folders which Hive does not read.
+        Harmless twice.
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitConflict, MetastoreError, StorageError: nothing
         was changed; CommitStateUnknown.
@@ -358,8 +362,8 @@ def _properties_of_migration(metadata: TableMetadata, folder: str) -> list[str]:
     """Those that a migration set, and that are as it set them."""
     properties = metadata.properties
     gone = [GC_ENABLED.name] if properties.get(GC_ENABLED.name, "").lower() == "false" else []
-    path = properties.get(metadata_file.METADATA_PATH)
-    return [*gone, metadata_file.METADATA_PATH] if path and same_folder(path, folder) else gone
+    paths = {metadata_file.METADATA_PATH: folder, DATA_PATH: f"{folder}/{DATA_FOLDER}"}
+    return [*gone, *(key for key, path in paths.items() if same_folder(properties.get(key), path))]
 
 
 def _hidden_folder(row: HiveRow, metadata: TableMetadata) -> str:

@@ -8,10 +8,12 @@ from typing import Any, Final
 from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
+#: The folder of new data files; without it `data` in the table's own.
+DATA_PATH: Final = "write.data.path"
 #: Table properties that name a folder (Java: TableProperties).
 LOCATION_PROPERTIES: Final = (
     METADATA_PATH,
-    "write.data.path",
+    DATA_PATH,
     "write.object-storage.path",
     "write.folder-storage.path",
 )

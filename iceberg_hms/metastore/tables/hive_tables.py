@@ -82,15 +82,12 @@ class HmsHiveTables:
         return kind_of_row.hive_row(name, row)
 
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
-        names = self._partition_names(row)
+        names = self.partition_names(row)
         for start in range(0, len(names), PARTITIONS_PER_CALL):
             some = names[start : start + PARTITIONS_PER_CALL]
             arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name, "names": some}
             for partition in self._pool.ask("get_partitions_by_names", **arguments):
                 yield kind_of_row.hive_partition(row.name, partition)
-
-    def partition_count(self, row: HiveRow) -> int:
-        return len(self._partition_names(row))
 
     def become_iceberg(
         self, row: HiveRow, location: str, metadata: TableMetadata, saved: str, sending: Sending
@@ -117,7 +114,7 @@ class HmsHiveTables:
     def decode(self, name: TableName, text: str) -> HiveRow:
         return kind_of_row.decode(name, text)
 
-    def _partition_names(self, row: HiveRow) -> list[str]:
+    def partition_names(self, row: HiveRow) -> Sequence[str]:
         if not row.partition_keys:
             return []
         arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name}
@@ -127,7 +124,7 @@ class HmsHiveTables:
                 f"{row.name} has more than {PARTITIONS_MAX} partitions",
                 next_step="write its rows into a new Iceberg table with fewer partitions",
             )
-        return names
+        return sorted(names)
 
     def _now_seconds(self) -> int:
         return self._clock.now_ms() // 1000

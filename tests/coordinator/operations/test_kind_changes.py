@@ -50,10 +50,10 @@ class Lake(Harness):
     def kinds(self):
         return self.coordinator.kind_changes(self.hive)
 
-    def migrate(self, row=None, *, snapshot=False, change=None, partitions=2):
+    def migrate(self, row=None, *, snapshot=False, change=None, partitions=("p=0", "p=1")):
         row = row or self.hive.load_row(NAME)
         change = change or migration(snapshot=snapshot)
-        return self.kinds.to_iceberg(row, change, partition_count=partitions, wait_seconds=1)
+        return self.kinds.to_iceberg(row, change, partition_names=partitions, wait_seconds=1)
 
     def undo(self, name=NAME):
         return self.kinds.to_hive(name, wait_seconds=1)
@@ -187,9 +187,9 @@ def test_a_row_that_is_not_what_was_read_is_not_changed(lake, what):
     assert lake.files.locations() == files
 
 
-def test_a_partition_that_came_meanwhile_is_a_conflict(lake):
-    with pytest.raises(CommitConflict, match="it had 1 partitions, and has 2"):
-        lake.migrate(partitions=1)
+def test_partitions_that_came_and_went_meanwhile_are_a_conflict(lake):
+    with pytest.raises(CommitConflict, match="1 of its partitions are new, and 1 are gone"):
+        lake.migrate(partitions=["p=0", "p=2"])
     assert lake.pointer.rows[NAME] == lake.before
     assert not lake.iceberg_files()
 
