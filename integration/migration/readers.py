@@ -80,8 +80,8 @@ def java_files(spark: Any, metastore: Any, table: str, column: str, compare: str
 
 def facts_of(spark: Any, table: str) -> dict[str, dict[str, Any]]:
     """Path of each data file -> FACTS, as the manifests have them."""
-    rows = spark.sql(f"SELECT file_path, {', '.join(FACTS)} FROM {table}.files").collect()
-    found = {row["file_path"]: {name: _plain(row[name]) for name in FACTS if name in row} for row in rows}
+    rows = spark.sql(f"SELECT * FROM {table}.files").collect()
+    found = {row["file_path"]: {name: _plain(row.asDict().get(name)) for name in FACTS} for row in rows}
     assert len(found) == len(rows), "a file is there twice"
     return found
 

