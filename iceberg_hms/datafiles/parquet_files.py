@@ -20,7 +20,8 @@ from iceberg_hms.format.schema.types import PrimitiveType
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
-#: What Spark writes into footers.
+#: What Spark and Hive 4 write into footers.
+_HIVE_PROLEPTIC = b"writer.date.proleptic"
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = b"org.apache.spark.legacyDateTime"
 _UNITS_PER_DAY = {
@@ -59,10 +60,14 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
 
 
 def _is_in_hybrid_calendar(footer: pq.FileMetaData) -> bool:
-    """Whether Spark counted the days before October 15, 1582 in the calendar of that time, as it did before 3.0. Other
-    writers do not tell, and Spark reads their files as Iceberg does."""
+    """Whether the writer says that it counted the days before October 15, 1582 in the calendar of that time: Spark, as
+    it did before 3.0, or Hive. Of files of others Spark believes that they did not."""
     said = footer.metadata or {}
-    return _LEGACY in said or said.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
+    return (
+        said.get(_HIVE_PROLEPTIC) == b"false"
+        or _LEGACY in said
+        or said.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
+    )
 
 
 def _shifted(matched: FoundColumns, statistics: Mapping[int, ColumnStatistics]) -> Iterator[int]:

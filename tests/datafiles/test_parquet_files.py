@@ -255,11 +255,13 @@ def test_a_file_without_statistics_has_sizes_and_value_counts_alone(tmp_path: Pa
     [
         ({"org.apache.spark.legacyDateTime": "", "org.apache.spark.version": "3.5.0"}, True),
         ({"org.apache.spark.version": "2.4.8"}, True),
+        ({"writer.date.proleptic": "false"}, True),
+        ({"writer.date.proleptic": "true"}, False),
         ({"org.apache.spark.version": "3.5.0"}, False),
         ({}, False),
     ],
 )
-def test_days_that_spark_counted_in_another_calendar_are_found(
+def test_days_that_the_writer_counted_in_another_calendar_are_found(
     tmp_path: Path, footer: dict[str, str], is_other_calendar: bool
 ) -> None:
     kinds = {"day": pa.date32(), "at": pa.timestamp("us"), "id": pa.int64()}
