@@ -40,7 +40,7 @@ INERT: Final = frozenset({"text", "nginx"})
 
 #: What `make test-all` has beside a metastore and ZooKeeper, and the words by which a block asks for it.
 ENGINES: Final = {
-    "Spark": r"\b(py)?spark\b|\bspark-(sql|shell|submit)\b|\bbeeline\b",
+    "Spark": r"\b(py)?spark\b|\bspark-(sql|shell|submit)\b|\bbeeline\b|\biceberg-hms migrate\b",
     "S3": r"\bs3://|_S3_",
     "a package registry": r"\bpip (install|wheel)\b",
 }

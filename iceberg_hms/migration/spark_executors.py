@@ -25,7 +25,7 @@ from iceberg_hms.migration.work import Item, Result, Side, Wanted
 _LOOK_SECONDS: Final = 0.3
 _PACKAGE: Final = "iceberg_hms"
 #: The last line of a task's traceback, in the text of Spark's error.
-_OWN_ERROR: Final = re.compile(r"^iceberg_hms\.errors\.\w+: (.+)$", re.MULTILINE)
+_TASK_ERROR: Final = re.compile(r"^(?:iceberg_hms\.errors\.\w+: (.+)|(\w[\w.]*Error: .+))$", re.MULTILINE)
 #: Masters whose executor is the driver; those of `local-cluster[...]` are processes of their own.
 _ONE_PROCESS: Final = re.compile(r"local(\[.*\])?")
 #: What `SparkContext.setJobGroup` sets.
@@ -135,11 +135,10 @@ class SparkExecutors:
 def failed(what: str, error: Exception) -> EngineError:
     """What an error of Spark's says: that of the task, if one failed. what: the operation."""
     text = str(error)
-    own = _OWN_ERROR.search(text)
-    first = next(iter(text.splitlines()), type(error).__name__)
+    of_task = _TASK_ERROR.search(text)
+    said = of_task[1] or of_task[2] if of_task else next(iter(text.splitlines()), type(error).__name__)
     return EngineError(
-        f"Spark failed to {what}: {own[1] if own else first}",
-        next_step="mend what it says, and start again; files that were described are not read again",
+        f"Spark failed to {what}: {said}", next_step="then start again; what was described is not read again"
     )
 
 

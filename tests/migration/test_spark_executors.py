@@ -81,9 +81,13 @@ def test_no_items_are_no_job() -> None:
     ("error", "says"),
     [
         (RuntimeError(_ERROR), "file:/wh: No space left on device"),
+        (
+            RuntimeError(_ERROR.replace("iceberg_hms.errors.StorageError", "ZeroDivisionError")),
+            "ZeroDivisionError: file:",
+        ),
         (RuntimeError("SparkContext was shut down\nmore"), "SparkContext was shut down"),
         (RuntimeError(), "RuntimeError"),
     ],
 )
 def test_an_error_of_spark_s_says_what_the_task_said(error: Exception, says: str) -> None:
-    assert failed("migrate nyc.flights", error).message == f"Spark failed to migrate nyc.flights: {says}"
+    assert failed("migrate nyc.flights", error).message.startswith(f"Spark failed to migrate nyc.flights: {says}")
