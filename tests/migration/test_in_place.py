@@ -21,6 +21,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.migration import in_place, reversal
 from iceberg_hms.migration.in_place import migrate
+from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.catalog.parquet import table_for
@@ -234,6 +235,21 @@ def test_a_run_killed_after_the_change_is_done(lake: Lake) -> None:
     location = lake.catalog.load(FLIGHTS).metadata_location
     report = lake.migrate()
     assert (report.outcome, report.metadata_location, report.files) == ("already done", location, 0)
+
+
+@pytest.mark.parametrize("stage", ["read", "staged"])
+def test_a_run_that_another_overtakes_says_that_it_is_done(lake: Lake, stage: str) -> None:
+    lake.table(MONTHS)
+    others: list[MigrationReport] = []
+
+    def overtake(now: str) -> None:
+        if now == stage and not others:
+            others.append(lake.migrate())
+
+    report = lake.migrate(on_stage=overtake)
+    assert [each.outcome for each in others] == ["done"]
+    assert (report.outcome, report.metadata_location) == ("already done", others[0].metadata_location)
+    assert lake.data_files() == PLACES
 
 
 def test_files_that_came_after_a_killed_run_are_in(lake: Lake) -> None:
