@@ -140,6 +140,12 @@ class SmallFiles:
         """Of the Iceberg table."""
         return self.catalog.load_table(self.name).metadata
 
+    def move_partition(self, part: int, folder: Path) -> None:
+        """Give a partition another folder, as Hive's `ALTER TABLE ... PARTITION (...) SET LOCATION` does."""
+        moved = next(each for each in self.partitions() if each.values == [str(part)])
+        moved.sd.location = f"file:{folder}"
+        self._pool.call_once("alter_partition", db_name=self._namespace, tbl_name="small", new_part=moved)
+
     def partition_folder(self, part: int) -> Path:
         return self.folder / f"part={part}"
 

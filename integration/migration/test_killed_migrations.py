@@ -19,8 +19,6 @@ from integration.migration.small_files import SmallFiles
 
 pytestmark = pytest.mark.slow
 
-#: A task lists fifty folders, and a slice is of one listing: so many slices of few files each.
-FOLDERS_OF_A_SLICE = 50
 Make = Callable[..., SmallFiles]
 
 
@@ -32,13 +30,13 @@ def migrated(spark: Any, table: SmallFiles) -> Any:
 def test_before_the_change_the_hive_table_is_whole_and_the_next_run_makes_the_iceberg_table(
     spark: Any, small_files: Make, tmp_path: Path, stage: str
 ) -> None:
-    table = small_files(partitions=120)
+    table = small_files(partitions=12, files=10)
     Migrator(table, tmp_path / "killed", kill_at=stage).die()
     assert table.is_untouched()
     assert bool(table.progress()) == (stage != "read")
     report = migrated(spark, table)
     assert (report.outcome, report.files, report.records) == ("done", 120, table.rows)
-    assert report.reused_files >= {"read": 0, "listed": 0, "described": 20, "staged": 120}[stage]
+    assert report.reused_files >= {"read": 0, "listed": 0, "described": 10, "staged": 120}[stage]
     assert table.is_complete()
     assert table.ids() == list(range(table.rows))
     assert not table.progress()
@@ -47,7 +45,7 @@ def test_before_the_change_the_hive_table_is_whole_and_the_next_run_makes_the_ic
 def test_after_the_change_the_iceberg_table_is_complete_and_undo_gives_the_hive_table(
     spark: Any, small_files: Make, tmp_path: Path
 ) -> None:
-    table = small_files(partitions=120)
+    table = small_files(partitions=12, files=10)
     Migrator(table, tmp_path / "killed", kill_at="changed").die()
     assert table.is_complete()
     assert migrated(spark, table).outcome == "already done"
@@ -78,9 +76,10 @@ def test_in_the_middle_of_the_change(spark: Any, small_files: Make, tmp_path: Pa
 
 
 def test_half_way_at_most_a_tenth_is_done_again(spark: Any, small_files: Make, tmp_path: Path) -> None:
-    slices, files = 24, 4
-    table = small_files(partitions=slices * FOLDERS_OF_A_SLICE, files=files)
-    all_files, of_a_slice = len(table.whole.files), files * FOLDERS_OF_A_SLICE
+    # With so few partitions each is listed by a task of its own, and is a slice.
+    slices, of_a_slice = 60, 40
+    table = small_files(partitions=slices, files=of_a_slice)
+    all_files = slices * of_a_slice
     killed = Migrator(table, tmp_path / "killed", kill_at="described", times=slices // 3)
     killed.die()
     assert table.is_untouched()

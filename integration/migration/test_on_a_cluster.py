@@ -32,7 +32,7 @@ def test_the_command_runs_its_tasks_in_executors_that_have_the_package_from_the_
     command = [cluster.python, "-c", "import pyarrow, iceberg_hms"]
     alone = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env={})
     assert "No module named 'iceberg_hms'" in alone.stderr
-    table = small_files(partitions=500, files=2)
+    table = small_files(partitions=20, files=50)
     where = ["--metastore-uri", table.metastore.uri, "--warehouse", table.metastore.warehouse]
     done = subprocess.run(
         [sys.executable, "-m", "iceberg_hms", "migrate", table.name, "--master", cluster.url, *where, "--json"],
@@ -52,12 +52,12 @@ def test_the_command_runs_its_tasks_in_executors_that_have_the_package_from_the_
 def test_a_killed_executor_is_replaced_and_the_run_ends(
     cluster: SparkCluster, small_files: Make, tmp_path: Path
 ) -> None:
-    table = small_files(partitions=1_200, files=4)
+    table = small_files(partitions=60, files=40)
     environment = cluster.environment(PYTHONPATH=str(ROOT))
     run = Migrator(table, tmp_path / "run", master=cluster.url, environment=environment)
     run.wait_for("described", times=3)
     cluster.kill_executor()
     report = run.report()
-    assert (report["outcome"], report["files"], report["records"]) == ("done", 4_800, table.rows)
+    assert (report["outcome"], report["files"], report["records"]) == ("done", 2_400, table.rows)
     assert cluster.lost_tasks()
     assert table.is_complete()

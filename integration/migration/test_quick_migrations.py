@@ -16,7 +16,7 @@ Make = Callable[..., SmallFiles]
 def test_a_parquet_table_whose_migration_was_killed_is_migrated_by_the_next_one(
     spark: Any, small_files: Make, tmp_path: Path
 ) -> None:
-    table = small_files(partitions=60, file_format="parquet")
+    table = small_files(partitions=6, files=10, file_format="parquet")
     Migrator(table, tmp_path / "killed", kill_at="described").die()
     assert table.is_untouched()
     report = migration.migrate(spark, table.name, catalog=table.catalog, progress=False)
