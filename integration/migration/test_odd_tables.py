@@ -196,7 +196,7 @@ def test_an_orc_partition_whose_timestamps_iceberg_cannot_read_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("type_", "value"), [("DATE", "DATE '0001-01-01'"), ("ARRAY<TIMESTAMP>", "array(TIMESTAMP '1582-10-14 10:00:00')")]
+    ("type_", "value"), [("DATE", "DATE '0001-01-01'"), ("ARRAY<TIMESTAMP>", "array(TIMESTAMP '1582-10-04 10:00:00')")]
 )
 def test_orc_files_whose_days_iceberg_would_show_as_others_are_refused(
     spark: Any, namespace: str, type_: str, value: str
@@ -215,6 +215,7 @@ def test_orc_files_whose_days_iceberg_would_show_as_others_are_refused(
 
 
 #: Column -> its type, its smallest value, its largest one, and one more.
+#: No map has two entries: readers give them in any order.
 TYPES: dict[str, tuple[str, str, str, str]] = {
     "a": ("BOOLEAN", "false", "true", "true"),
     "b": ("TINYINT", "-128Y", "127Y", "1Y"),
@@ -240,14 +241,14 @@ TYPES: dict[str, tuple[str, str, str, str]] = {
     "p": (
         "ARRAY<STRUCT<x: INT, y: MAP<STRING, DATE>>>",
         "array()",
-        "array(named_struct('x', 1, 'y', map('k', DATE '2024-01-31', 'l', NULL)), NULL)",
+        "array(named_struct('x', 1, 'y', map('k', DATE '2024-01-31')), NULL, named_struct('x', 2, 'y', NULL))",
         "array(named_struct('x', NULL, 'y', NULL))",
     ),
     "q": (
         "MAP<STRING, ARRAY<ARRAY<DECIMAL(38, 18)>>>",
         "map()",
-        "map('k', array(array(1BD, NULL), array(), NULL), 'l', NULL)",
-        "map('', array())",
+        "map('k', array(array(1BD, NULL), array(), NULL))",
+        "map('', NULL)",
     ),
     "r": (
         "STRUCT<s: STRUCT<t: TINYINT, u: STRING, v: TIMESTAMP>>",
@@ -285,7 +286,8 @@ def test_every_type_with_its_extremes_and_nulls(spark: Any, metastore: Any, name
     check_migrated(spark, metastore, table, before)
     for name, (type_, *values) in given.items():
         assert ids(spark, table, f"{name} IS NULL") == [4], name
-        if "<" not in type_:
+        # Avro files have no bounds, and milliseconds alone.
+        if "<" not in type_ and "AVRO" not in stored_as:
             for number, value in enumerate(values, 1):
                 # A wrong bound makes a reader leave the file out.
                 same = f"CAST({value} AS {type_})" if type_ != "CHAR(3)" else f"rpad({value}, 3, ' ')"
