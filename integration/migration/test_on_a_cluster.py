@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,20 +34,39 @@ def test_the_command_runs_its_tasks_in_executors_that_have_the_package_from_the_
     alone = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env={})
     assert "No module named 'iceberg_hms'" in alone.stderr
     table = small_files(partitions=20, files=50)
-    where = ["--metastore-uri", table.metastore.uri, "--warehouse", table.metastore.warehouse]
-    done = subprocess.run(
-        [sys.executable, "-m", "iceberg_hms", "migrate", table.name, "--master", cluster.url, *where, "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=cluster.environment(PYTHONPATH=str(ROOT)),
-    )
+    done = run(cluster, table)
     assert done.returncode == 0, done.stderr[-4000:]
     report = json.loads(done.stdout)
     assert (report["outcome"], report["files"], report["records"]) == ("done", 1_000, table.rows)
     tasks = cluster.tasks_by_executor()
     assert sorted(tasks) == ["0", "1"], tasks
     assert table.is_complete()
+    late = shutil.copy(table.file(3), table.partition_folder(3) / "late")
+    checked = run(cluster, table, "--check")
+    assert json.loads(checked.stdout or "{}").get("files") == [f"file:{late}"], checked.stderr[-4000:]
+
+
+def run(cluster: SparkCluster, table: SmallFiles, *options: str) -> subprocess.CompletedProcess[str]:
+    """`iceberg-hms migrate`, of this checkout."""
+    where = ["--metastore-uri", table.metastore.uri, "--warehouse", table.metastore.warehouse]
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "iceberg_hms",
+            "migrate",
+            table.name,
+            "--master",
+            cluster.url,
+            *where,
+            *options,
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=cluster.environment(PYTHONPATH=str(ROOT)),
+    )
 
 
 def test_a_killed_executor_is_replaced_and_the_run_ends(
