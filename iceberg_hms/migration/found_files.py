@@ -25,8 +25,9 @@ from iceberg_hms.migration.work import (
 
 #: The most folders that one task lists: in an object store each costs a request.
 _FOLDERS_MAX: Final = 64
-#: With fewer tasks than this, the cores of a cluster have nothing to do.
-_TASKS_WANTED: Final = 128
+#: With fewer tasks than this, the cores of a cluster have nothing to do; with many more, each has a few files, and so
+#: has its manifest.
+_TASKS_WANTED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from iceberg_hms.errors import CannotMigrate
 from iceberg_hms.migration.report import MigrationReport
 from integration.migration.small_files import ROWS, Seen, SmallFiles
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., SmallFiles]
 #: A folder of Linux with files that nobody can open to read them, the superuser included.
 UNREADABLE = next(Path("/sys/bus").glob("*/drivers/*/uevent")).parent
@@ -66,7 +68,6 @@ def migrated(spark: Any, table: SmallFiles, **options: Any) -> MigrationReport:
     return migration.migrate(spark, table.name, catalog=table.catalog, progress=False, **options)
 
 
-@pytest.mark.slow
 def test_each_is_named_with_its_partition_and_nothing_changes_until_it_is_to_be_left_out(
     spark: Any, small_files: Make
 ) -> None:
@@ -99,7 +100,6 @@ def test_each_is_named_with_its_partition_and_nothing_changes_until_it_is_to_be_
     assert len(table.ids()) == done.records
 
 
-@pytest.mark.slow
 def test_files_that_cannot_be_opened(spark: Any, small_files: Make) -> None:
     table = small_files(partitions=3)
     table.move_partition(1, UNREADABLE)

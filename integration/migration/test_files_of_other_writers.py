@@ -17,6 +17,8 @@ from iceberg_hms.migration import migrate
 from integration.migration.readers import add_java, in_order, pyiceberg_rows, rows_of, run
 from integration.migration.test_odd_tables import check_migrated, types_of
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def session(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
@@ -34,7 +36,6 @@ def session(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, value)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stored_as", ["PARQUET", "ORC"])
 def test_hives_own_writers(spark: Any, metastore: Any, namespace: str, stored_as: str) -> None:
     """Hive's classes give lists and maps other inner levels than Spark's, and no file says that it is theirs."""
@@ -52,7 +53,7 @@ def test_hives_own_writers(spark: Any, metastore: Any, namespace: str, stored_as
     check_migrated(spark, metastore, table, before)
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_a_session_in_another_time_zone(spark: Any, metastore: Any, namespace: str, zone: str) -> None:
     table = f"{namespace}.t"
     with session(spark, {"spark.sql.session.timeZone": zone}):

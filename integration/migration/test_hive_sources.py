@@ -21,6 +21,8 @@ from integration.migration.hive_tables import DAYS, MONTHS, STORED_AS, flights_s
 from integration.spark_fixtures import run_elsewhere
 from integration.spark_statements import outcome
 
+pytestmark = pytest.mark.slow
+
 
 class Rows:
     """The rows of one database, and their partitions."""
@@ -67,13 +69,9 @@ def fields(source: MigrationSource) -> dict[str, str]:
 
 
 KINDS = ("MANAGED_TABLE", "EXTERNAL_TABLE")
-QUICK = (("STORED AS PARQUET", "EXTERNAL_TABLE"), ("STORED AS ORC", "MANAGED_TABLE"))
-SLOW = [each for each in product(STORED_AS, KINDS) if each not in QUICK]
 
 
-@pytest.mark.parametrize(
-    ("stored_as", "kind"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
-)
+@pytest.mark.parametrize(("stored_as", "kind"), product(STORED_AS, KINDS))
 def test_flights_have_their_columns_and_partitions(
     spark: Any, namespace: str, rows: Rows, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
 ) -> None:
@@ -96,7 +94,6 @@ def test_flights_have_their_columns_and_partitions(
     }
 
 
-@pytest.mark.slow
 def test_a_plain_session_makes_the_same_table(
     metastore: Any, namespace: str, rows: Rows, flights_csv: Path, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ from integration.migration.readers import add_java, facts_of, in_order, pyiceber
 from integration.spark_fixtures import run_elsewhere
 from integration.spark_statements import outcome
 
+pytestmark = pytest.mark.slow
+
 #: With these settings Hive's own reader goes through all folders of a table.
 RECURSIVE = {
     "spark.hadoop.mapreduce.input.fileinputformat.input.dir.recursive": "true",
@@ -58,7 +60,7 @@ MERGE = (
 
 @pytest.mark.parametrize(
     "stored_as",
-    ["STORED AS PARQUET", *(pytest.param(f"STORED AS {each}", marks=pytest.mark.slow) for each in ("ORC", "AVRO"))],
+    ["STORED AS PARQUET", "STORED AS ORC", "STORED AS AVRO"],
 )
 def test_spark_changes_its_rows_and_its_columns(
     spark: Any, metastore: Any, catalog: Any, namespace: str, stored_as: str
@@ -101,7 +103,6 @@ def test_spark_changes_its_rows_and_its_columns(
     assert rows_of(spark, table) == in_order(expected)
 
 
-@pytest.mark.slow
 def test_a_renamed_column_is_read_by_its_first_name_until_a_new_one_gets_that(
     spark: Any, metastore: Any, catalog: Any, namespace: str
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_renamed_column_is_read_by_its_first_name_until_a_new_one_gets_that(
         assert {row[0] for row in rows_of(spark, table, "label")} == {None}
 
 
-@pytest.mark.parametrize("stored_as", ["STORED AS PARQUET", pytest.param("USING orc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stored_as", ["STORED AS PARQUET", "USING orc"])
 def test_it_becomes_the_hive_table_that_plain_spark_read_before(
     spark: Any, metastore: Any, catalog: Any, namespace: str, tmp_path: Path, stored_as: str
 ) -> None:
@@ -216,7 +217,6 @@ def test_what_maintenance_deletes_is_never_live(spark: Any, metastore: Any, cata
 LATER = 4_900_000_000_000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stored_as", ["PARQUET", "ORC"])
 @pytest.mark.parametrize("partitioned", [True, False], ids=["partitions", "one folder"])
 def test_nobody_who_reads_the_hive_table_sees_a_migration(

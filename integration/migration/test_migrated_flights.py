@@ -21,10 +21,9 @@ from integration.migration.readers import (
     run,
 )
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("managed", "external")
-QUICK = (("STORED AS PARQUET", "external"), ("STORED AS ORC", "managed"))
-SLOW = [each for each in product(STORED_AS, KINDS) if each not in QUICK]
-CASES = [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 
 
 def write(spark: Any, csv: Path, table: str, stored_as: str, kind: str, folder: Path) -> int:
@@ -42,7 +41,7 @@ def paths_of(spark: Any, table: str, where: str) -> set[str]:
     return {row[0] for row in spark.sql(f"SELECT file_path FROM {table}.files WHERE {where}").collect()}
 
 
-@pytest.mark.parametrize(("stored_as", "kind"), CASES)
+@pytest.mark.parametrize(("stored_as", "kind"), product(STORED_AS, KINDS))
 def test_all_engines_read_the_rows_as_they_were_and_only_the_files_that_they_need(
     spark: Any, metastore: Any, namespace: str, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
 ) -> None:
@@ -78,15 +77,12 @@ def test_all_engines_read_the_rows_as_they_were_and_only_the_files_that_they_nee
         assert pyiceberg_rows(metastore, table) == before
 
 
-@pytest.mark.parametrize(
-    ("stored_as", "kind"),
-    [*QUICK, *(pytest.param(each, "managed", marks=pytest.mark.slow) for each in STORED_AS if "ORC" not in each)],
-)
+@pytest.mark.parametrize("stored_as", STORED_AS)
 def test_what_is_known_of_each_file_is_what_icebergs_own_spark_finds(
-    spark: Any, namespace: str, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
+    spark: Any, namespace: str, flights_csv: Path, tmp_path: Path, stored_as: str
 ) -> None:
     table, theirs = f"{namespace}.flights", f"{namespace}.theirs"
-    write(spark, flights_csv, table, stored_as, kind, tmp_path)
+    write(spark, flights_csv, table, stored_as, "managed", tmp_path)
     run(spark, f"CALL spark_catalog.system.snapshot(source_table => '{table}', table => '{theirs}')")
     migrated(spark, table)
     ours, expected = facts_of(spark, table), facts_of(spark, theirs)

@@ -18,6 +18,8 @@ from iceberg_hms.migration import migrate, undo
 from integration.migration.hive_tables import STORED_AS
 from integration.migration.readers import add_java, in_order, pyiceberg_files, pyiceberg_rows, rows_of, run
 
+pytestmark = pytest.mark.slow
+
 #: Of one character each that Hive escapes in folders' names, or that means something in a URI; and others.
 ODD_TEXTS = [
     *(
@@ -68,10 +70,7 @@ def check_migrated(spark: Any, metastore: Any, table: str, before: list[tuple[st
     assert rows_of(spark, table) == rows_of(spark, f"{add_java(spark, metastore)}.{table}") == before
 
 
-PARQUET_FIRST = ["STORED AS PARQUET", *(pytest.param(each, marks=pytest.mark.slow) for each in STORED_AS[1:])]
-
-
-@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+@pytest.mark.parametrize("stored_as", STORED_AS)
 def test_partitions_may_have_any_text_as_their_value(
     spark: Any, metastore: Any, namespace: str, stored_as: str
 ) -> None:
@@ -113,7 +112,7 @@ KEY_ROWS = {
 }
 
 
-@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+@pytest.mark.parametrize("stored_as", STORED_AS)
 def test_partitions_may_have_values_of_any_type(spark: Any, metastore: Any, namespace: str, stored_as: str) -> None:
     table = f"{namespace}.t"
     # Of a table that it reads by Hive's classes, Spark itself cannot read null as a timestamp's partition.
@@ -148,7 +147,7 @@ def add_partition(catalog: Any, metastore: Any, table: str, value: str, like: st
 ELSEWHERE = ("PARQUET", "ORC", "AVRO")
 
 
-@pytest.mark.parametrize("own", ["PARQUET", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ORC", "AVRO"))])
+@pytest.mark.parametrize("own", ["PARQUET", "ORC", "AVRO"])
 def test_partitions_may_have_other_formats_and_lie_elsewhere(
     spark: Any, catalog: Any, metastore: Any, namespace: str, tmp_path: Path, own: str
 ) -> None:
@@ -271,7 +270,7 @@ def types_of(stored_as: str) -> dict[str, list[str]]:
     return given
 
 
-@pytest.mark.parametrize("stored_as", PARQUET_FIRST)
+@pytest.mark.parametrize("stored_as", STORED_AS)
 def test_every_type_with_its_extremes_and_nulls(spark: Any, metastore: Any, namespace: str, stored_as: str) -> None:
     table = f"{namespace}.t"
     given = types_of(stored_as)
@@ -298,7 +297,7 @@ def ids(spark: Any, table: str, where: str) -> list[int]:
     return [row["id"] for row in spark.sql(f"SELECT id FROM {table} WHERE {where} ORDER BY id").collect()]
 
 
-@pytest.mark.parametrize("stored_as", ["STORED AS PARQUET", pytest.param("USING orc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stored_as", ["STORED AS PARQUET", "USING orc"])
 def test_a_table_in_a_folder_with_an_odd_name(
     spark: Any, metastore: Any, catalog: Any, namespace: str, tmp_path: Path, stored_as: str
 ) -> None:

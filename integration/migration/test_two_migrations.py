@@ -17,6 +17,8 @@ from integration.faults import LIMIT, in_background
 from integration.migration.small_files import SmallFiles
 from integration.spark_fixtures import run_elsewhere
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., SmallFiles]
 STAGES = ("read", "listed", "described", "staged")
 
@@ -37,7 +39,6 @@ def lost(outcome: MigrationReport | IcebergHmsError) -> bool:
     return isinstance(outcome, CommitConflict) or ".listing" in str(outcome)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_slower_migration_finds_that_the_other_has_made_the_table(
     spark: Any, small_files: Make, stage: str
@@ -58,7 +59,6 @@ def test_the_slower_migration_finds_that_the_other_has_made_the_table(
     assert table.ids() == list(range(table.rows))
 
 
-@pytest.mark.slow
 def test_of_two_that_change_the_row_at_once_one_wins(spark: Any, small_files: Make) -> None:
     table = small_files(partitions=10)
     both = threading.Barrier(2, timeout=LIMIT)
@@ -76,7 +76,6 @@ def test_of_two_that_change_the_row_at_once_one_wins(spark: Any, small_files: Ma
     assert table.is_undone()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     ["ALTER TABLE {} SET TBLPROPERTIES ('by' = 'another')", "ALTER TABLE {} DROP PARTITION (part = 3)"],
