@@ -77,8 +77,15 @@ def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems:
         except IcebergHmsError as error:
             if may_pass(partition.location, error):
                 raise
-            problems.add(partition.name, partition.location, error)
+            is_gone = isinstance(error, MissingFile)
+            problems.add(partition.name, partition.location, _gone() if is_gone else error)
         yield partition, files
+
+
+def _gone() -> InvalidInput:
+    return InvalidInput(
+        "its folder is gone", next_step="drop the partition in Hive, or put the folder back where it was"
+    )
 
 
 def with_own_folders(

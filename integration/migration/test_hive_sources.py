@@ -71,7 +71,7 @@ def fields(source: MigrationSource) -> dict[str, str]:
 KINDS = ("MANAGED_TABLE", "EXTERNAL_TABLE")
 
 
-@pytest.mark.parametrize(("stored_as", "kind"), product(STORED_AS, KINDS))
+@pytest.mark.parametrize(("stored_as", "kind"), list(product(STORED_AS, KINDS)))
 def test_flights_have_their_columns_and_partitions(
     spark: Any, namespace: str, rows: Rows, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
 ) -> None:

@@ -77,7 +77,7 @@ def test_in_the_middle_of_the_change(spark: Any, small_files: Make, tmp_path: Pa
 
 def test_half_way_at_most_a_tenth_is_done_again(spark: Any, small_files: Make, tmp_path: Path) -> None:
     # With so few partitions each is listed by a task of its own, and is a slice.
-    slices, of_a_slice = 60, 40
+    slices, of_a_slice = 32, 40
     table = small_files(partitions=slices, files=of_a_slice)
     all_files = slices * of_a_slice
     killed = Migrator(table, tmp_path / "killed", kill_at="described", times=slices // 3)

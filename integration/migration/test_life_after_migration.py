@@ -245,5 +245,6 @@ def test_nobody_who_reads_the_hive_table_sees_a_migration(
 
     report = migrate(spark, table, progress=False, on_stage=on_stage)
     assert (report.outcome, report.records) == ("done", 2)
-    assert seen == [(stage, expected) for stage in ("described", "described", "staged", "staged")]
+    assert {stage for stage, _ in seen} == {"described", "staged"}
+    assert all(rows == expected for _, rows in seen)
     assert rows_of(spark, table) == before

@@ -41,7 +41,7 @@ def paths_of(spark: Any, table: str, where: str) -> set[str]:
     return {row[0] for row in spark.sql(f"SELECT file_path FROM {table}.files WHERE {where}").collect()}
 
 
-@pytest.mark.parametrize(("stored_as", "kind"), product(STORED_AS, KINDS))
+@pytest.mark.parametrize(("stored_as", "kind"), list(product(STORED_AS, KINDS)))
 def test_all_engines_read_the_rows_as_they_were_and_only_the_files_that_they_need(
     spark: Any, metastore: Any, namespace: str, flights_csv: Path, tmp_path: Path, stored_as: str, kind: str
 ) -> None:
