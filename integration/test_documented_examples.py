@@ -153,6 +153,7 @@ def test_only_these_blocks_run_nowhere() -> None:
         "docs/authentication.md: a service of the reader's",
         "docs/deploying.md: root's rights on a host with systemd",
         "docs/deploying.md: a container engine and a cluster",
+        "docs/migration.md: a service of the reader's",
     }
 
 
