@@ -65,7 +65,8 @@ class HmsCatalog(MetastoreCatalog):
 
     @property
     def hms(self) -> Catalog:
-        """The same catalog by our own API: locks, snapshots, maintenance. Who asks for it closes either."""
+        """The same catalog by our own API: locks, snapshots, maintenance. The caller closes one of the two: from now on
+        this one does not close itself."""
         self._forgotten.detach()
         return self._hms
 

@@ -1,5 +1,5 @@
-"""A migrated table lives on: Spark changes it, maintenance cleans it, or it becomes the Hive table again. And
-nobody who reads a Hive table sees that it is being migrated."""
+"""A migrated table lives on: Spark changes it, maintenance cleans it, or it becomes the Hive table again. While
+it is migrated, programs that read the Hive table see no difference."""
 
 from __future__ import annotations
 
