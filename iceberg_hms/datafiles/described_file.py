@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-import orjson
-
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds
 from iceberg_hms.datafiles.file_columns import FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
@@ -22,7 +20,7 @@ from iceberg_hms.format.manifests.lineage_columns import (
 )
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, mapping_text
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType
@@ -122,7 +120,7 @@ def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> 
     files by the position of their columns."""
     if all(file.has_field_ids for file in files):
         return None
-    return metadata.properties.get(NAME_MAPPING) or orjson.dumps(name_mapping(metadata.schema)).decode()
+    return metadata.properties.get(NAME_MAPPING) or mapping_text(metadata.schema)
 
 
 def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:

@@ -50,6 +50,10 @@ class FoundFiles:
         return sum(each.files > 0 for each in self.partitions)
 
 
+def nobody_listens(_stage: str) -> None:
+    """For runs whose stages nobody asked for."""
+
+
 def find_files(
     executors: Executors,
     work: Work,
@@ -57,7 +61,7 @@ def find_files(
     problems: Problems,
     *,
     progress: bool = True,
-    on_stage: Callable[[str], None] = lambda _: None,
+    on_stage: Callable[[str], None] = nobody_listens,
 ) -> FoundFiles:
     """List folders, and describe their files. problems: of partitions that are not among these. progress: whether to
     draw a bar. on_stage: hears `listed`, and `described` after each slice. Raises as the tasks do."""

@@ -24,10 +24,11 @@ from iceberg_hms.format.metadata.table_properties import GC_ENABLED
 from iceberg_hms.format.updates.create import new_table_metadata
 from iceberg_hms.identifiers import Identifier, table_name
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
+from iceberg_hms.migration.found_files import nobody_listens
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
-from iceberg_hms.migration.takeover import Options, Takeover, nobody_listens, with_name_mapping
+from iceberg_hms.migration.takeover import Options, Takeover
 from iceberg_hms.migration.work import RecursiveDirectory
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ def _metadata_of(services: Services, source: MigrationSource) -> TableMetadata:
         # What a writer leaves that failed would else be rows of the Hive table, if it becomes that again.
         DATA_PATH: f"{hidden}/{DATA_FOLDER}",
     }
-    metadata = new_table_metadata(
+    return new_table_metadata(
         source.schema, source.spec, None, source.location, properties, uuid=clock.uuid(), now_ms=clock.now_ms()
     )
-    return with_name_mapping(metadata)

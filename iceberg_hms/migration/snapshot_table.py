@@ -12,7 +12,7 @@ from iceberg_hms.migration.driver import MigrationDriver, driver_of
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.source import MigrationSource
-from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
+from iceberg_hms.migration.takeover import Options, Takeover
 from iceberg_hms.migration.work import RecursiveDirectory
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def make_snapshot(
     of = MigrationSource.of(row, time_zone=driver.time_zone)
     properties = {**of.properties, GC_ENABLED.name: "false"}
     staged = driver.catalog.stage_table(table, of.schema, location, of.spec, properties=properties)
-    takeover, problems = Takeover(driver, staged.name, with_name_mapping(staged.metadata), options), Problems()
+    takeover, problems = Takeover(driver, staged.name, staged.metadata, options), Problems()
     with takeover.alone():
         found = takeover.find(of.folders(services.hive_tables.partitions(row), problems), problems)
         takeover.check(found)

@@ -13,14 +13,12 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Final
 
-import orjson
-
 from iceberg_hms.coordinator.hive_ports import HivePartition, HiveRow
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.datafiles.partition_values import HIVE_NULL, has_text, value_of_text
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, mapping_text
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.transforms import parse_transform
@@ -111,8 +109,7 @@ class MigrationSource:
         except InvalidInput as error:
             raise InvalidInput(f"Cannot migrate {row.name}: {error.message}", next_step=error.next_step) from error
         own = {key: value for key, value in row.parameters.items() if not _is_kept_out(key)}
-        mapping = orjson.dumps(name_mapping(schema)).decode()
-        properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping}
+        properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping_text(schema)}
         return cls(row.name, location, file_format, schema, spec, properties, time_zone, row)
 
     def folders(self, partitions: Iterable[HivePartition], problems: Problems) -> list[SourcePartition]:

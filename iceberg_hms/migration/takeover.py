@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import orjson
-
 import iceberg_hms
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Update
@@ -21,18 +19,14 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CannotMigrate, IcebergHmsError
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, mapping_text
 from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.migration.driver import MigrationDriver
-from iceberg_hms.migration.found_files import FoundFiles, find_files
+from iceberg_hms.migration.found_files import FoundFiles, find_files, nobody_listens
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import delete_progress
 from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.work import RecursiveDirectory, SourcePartition, Work
-
-
-def nobody_listens(_stage: str) -> None:
-    """For runs whose stages nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,5 +189,4 @@ class Takeover:
 
 def with_name_mapping(metadata: TableMetadata) -> TableMetadata:
     """With the names by which readers find the columns of files without field ids, if it has none yet."""
-    mapping = orjson.dumps(name_mapping(metadata.schema)).decode()
-    return metadata.replace(properties={NAME_MAPPING: mapping, **metadata.properties})
+    return metadata.replace(properties={NAME_MAPPING: mapping_text(metadata.schema), **metadata.properties})

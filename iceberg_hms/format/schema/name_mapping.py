@@ -23,6 +23,11 @@ def name_mapping(schema: Schema) -> list[dict[str, Any]]:
     return _mapped(schema.fields)
 
 
+def mapping_text(schema: Schema) -> str:
+    """`name_mapping`, as the table property has it."""
+    return orjson.dumps(name_mapping(schema)).decode()
+
+
 def parse_mapping(text: str) -> list[dict[str, Any]]:
     """The name mapping in a table's property. Raises InvalidInput for a text that is none."""
     try:
