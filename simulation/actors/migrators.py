@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.hive_ports import HIDDEN_FOLDER
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.parameters import LAST_CHANGED
 from simulation.actors import requests
+from simulation.actors.answers import answer_of
 from simulation.world.cluster import Cluster, ClusterNode
-from simulation.world.history import Answer, KindCall, KindOfCall
+from simulation.world.history import KindCall, KindOfCall
 from simulation.world.hive_table import FOLDER, HIVE, HIVE_MARK, is_hive
 from simulation.world.metastore_handler import copied
 
@@ -50,15 +51,7 @@ class Migrator:
             mark = self.node.runtime.uuid() if kind is KindOfCall.MIGRATE else f"{self.node.process.name}.{number + 1}"
             call = KindCall(kind, self.node.process.name, mark)
             self.node.cluster.history.kind_calls.append(call)
-            try:
-                self._make(call)
-            except CommitStateUnknown as error:
-                answer, detail = Answer.UNKNOWN, error.message.partition(": ")[0]
-            except IcebergHmsError as error:
-                answer = Answer.FAILED if error.proved_failed else Answer.UNKNOWN
-                detail = f"{type(error).__name__}: {error.message}"
-            else:
-                answer, detail = Answer.COMMITTED, ""
+            answer, detail = answer_of(partial(self._make, call))
             wire.note(self.node.process, f"{kind} {mark} is answered {answer.value}", detail)
             self.node.cluster.history.record_kind_answer(call, answer)
             self.node.runtime.sleep(wire.random_duration(_BETWEEN))

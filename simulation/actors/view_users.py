@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from iceberg_hms.changes.clients.view_commit import ViewCommit
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
+from simulation.actors.answers import answer_of
 from simulation.world.cluster import Cluster, ClusterNode
-from simulation.world.history import Answer, ViewCall, ViewCallKind
+from simulation.world.history import ViewCall, ViewCallKind
 
 #: The names of views, in two databases.
 NAMES: Final = (TableName("db", "v"), TableName("default", "w"))
@@ -51,16 +52,7 @@ class ViewUser:
             name = random.pick(NAMES)
             call = ViewCall(kind, self.node.process.name, name, f"{self.node.process.name}.{number + 1}")
             self.node.cluster.history.view_calls.append(call)
-            try:
-                self._make(call)
-            except CommitStateUnknown as error:
-                answer, detail = Answer.UNKNOWN, error.message.partition(": ")[0]
-            except IcebergHmsError as error:
-                # Any other error than a proved one proves nothing, like a 5xx answer to a REST client.
-                answer = Answer.FAILED if error.proved_failed else Answer.UNKNOWN
-                detail = f"{type(error).__name__}: {error.message.partition(': ')[0]}"
-            else:
-                answer, detail = Answer.COMMITTED, ""
+            answer, detail = answer_of(partial(self._make, call))
             wire.note(self.node.process, f"{kind} {call.mark} of {name} is answered {answer.value}", detail)
             self.node.cluster.history.record_view_answer(call, answer)
             self.node.runtime.sleep(wire.random_duration(_BETWEEN))
