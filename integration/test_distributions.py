@@ -39,7 +39,18 @@ for module in pkgutil.walk_packages(iceberg_hms.__path__, "iceberg_hms."):
         print(error.name)
 """
 #: Libraries of extras that modules may import at once. What else is missing belongs to install_requires.
-OF_EXTRAS = {"botocore", "hdfs_native", "httptools", "jwt", "obstore", "pyiceberg", "pyspark", "starlette", "uvicorn"}
+OF_EXTRAS = {
+    "botocore",
+    "datafusion",
+    "hdfs_native",
+    "httptools",
+    "jwt",
+    "obstore",
+    "pyiceberg",
+    "pyspark",
+    "starlette",
+    "uvicorn",
+}
 
 
 @pytest.fixture(scope="module")

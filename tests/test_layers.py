@@ -95,6 +95,7 @@ GOOD = {
     "catalog/catalog.py": "from iceberg_hms.locking import lock_modes\n",
     "locking/lock_modes.py": "from iceberg_hms import identifiers\n",
     "datafiles/footers.py": "from iceberg_hms.format.avro import avro_file\n",
+    "planning/planner.py": "from iceberg_hms.changes import change\n",
     "identifiers.py": "from iceberg_hms.coordinator import ports\n",
     "lock_record.py": "",
     "lock_waits.py": "from iceberg_hms import lock_record\n",

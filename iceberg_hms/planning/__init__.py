@@ -1,0 +1,1 @@
+"""Scan planning: which files a scan reads, decided on columns of decoded manifests."""
