@@ -17,6 +17,7 @@ from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.partition_text import partition_values
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning.snapshot_line import snapshots_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,41 +137,13 @@ def changes_between(
 ) -> SnapshotChanges:
     """The changes after one snapshot up to and with another one. Arguments and errors as `Table.changes`."""
     to_id = _id_of(metadata, to_snapshot)
-    line: list[Snapshot] = []
     if to_id is None:
         # Main of a table without snapshots: nothing changed since nothing.
         if from_snapshot is None:
             return SnapshotChanges(metadata, (), manifests)
         raise InvalidInput("the table has no current snapshot", next_step="pass to_snapshot")
     from_id = None if from_snapshot is None else _id_of(metadata, from_snapshot)
-    if metadata.snapshot_by_id(to_id) is None:
-        raise InvalidInput(
-            f"the table has no snapshot {to_id}",
-            next_step="it has expired, or is of another table; `refresh` if the table object is older than it",
-        )
-    if from_id != to_id:
-        for snapshot in metadata.ancestors(to_id):
-            line.append(snapshot)
-            if snapshot.parent_snapshot_id is None or snapshot.parent_snapshot_id == from_id:
-                break
-    before = to_id if not line else line[-1].parent_snapshot_id
-    if before != from_id:
-        raise _not_one_line(from_id, to_id, before)
-    return SnapshotChanges(metadata, line[::-1], manifests)
-
-
-def _not_one_line(from_id: int | None, to_id: int, before: int | None) -> InvalidInput:
-    """before: the parent at which the history of `to_id` ends; None: it is whole."""
-    if before is None:
-        return InvalidInput(
-            f"snapshot {from_id} is no ancestor of {to_id}",
-            next_step="main was rolled back or replaced in between: read the table anew as of the later snapshot",
-        )
-    since = "the beginning" if from_id is None else f"snapshot {from_id}"
-    return InvalidInput(
-        f"what changed from {since} to {to_id} is not known any more: snapshot {before} on the way has expired",
-        next_step="read the table anew as of the later snapshot",
-    )
+    return SnapshotChanges(metadata, snapshots_after(metadata, from_id, to_id), manifests)
 
 
 def _id_of(metadata: TableMetadata, wanted: int | str) -> int | None:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
@@ -58,6 +58,21 @@ class DeleteIndex:
 
     def __bool__(self) -> bool:
         return bool(self._by_path or self._by_partition or self._everywhere)
+
+    @property
+    def has_global(self) -> bool:
+        """Whether a delete file may apply to files of any partition."""
+        return bool(self._everywhere)
+
+    @property
+    def partitions(self) -> Collection[PartitionKey]:
+        """The partitions of delete files that may apply to any file there."""
+        return self._by_partition.keys()
+
+    @property
+    def paths(self) -> Collection[str]:
+        """The data files (`file_key`) that delete files name."""
+        return self._by_path.keys()
 
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
