@@ -91,7 +91,7 @@ def _file_test(predicate: BoundPredicate, fields: Iterable[PartitionField], *, m
         for field in fields
         if field.source_id == predicate.field_id and (found := project(predicate, field)) is not None
     ]
-    ranges = _ranges(predicate)
+    ranges = metrics_range(predicate)
 
     def test(data_file: DataFile) -> bool:
         partition = data_file.partition
@@ -121,7 +121,7 @@ def _remembered(predicate: BoundPredicate) -> Callable[[Any], bool]:
     return test
 
 
-def _ranges(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]:
+def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]:
     """What files' metrics say of a column.
 
     Writers count the rows of a struct that is null, or leave them out: a count of zero nulls proves that a column in a
