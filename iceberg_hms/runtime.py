@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading
-from iceberg_hms.coordinator.ports import Result, ThreadEvent
+from iceberg_hms.coordinator.ports import Begun, Result, ThreadEvent
 from iceberg_hms.thread_pool import ThreadPool
 
 #: How many functions run in parallel for all callers of `gather` together; each caller runs one more itself.
@@ -63,6 +63,13 @@ class ThreadRuntime:
         self._run_in_pool(batch, len(functions) - 1)
         batch.work()
         return batch.results()
+
+    def begin(self, function: Callable[[], Result]) -> Begun[Result]:
+        """As the port says. Without a free thread in the pool this takes longer and still ends, as `gather`."""
+        # The context is now's, also where the caller runs the function later.
+        batch = _Batch([partial(contextvars.copy_context().run, function)])
+        self._run_in_pool(batch, 1)
+        return batch
 
     def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         """As the port says. Without a free thread in the pool this takes longer and still ends, as `gather`."""
@@ -119,14 +126,23 @@ class _Batch:
             del function
             self._ended()
 
-    def end(self) -> None:
-        """Begin no further function, and wait for those that were begun."""
+    def result(self) -> Any:
+        """The result of the only function."""
+        self.work()
+        return self.results()[0]
+
+    def abandon(self) -> None:
+        """Begin no further function."""
         while self._left:
             try:
                 self._functions[self._left.popleft()] = None
             except IndexError:
                 break
             self._ended()
+
+    def end(self) -> None:
+        """Begin no further function, and wait for those that were begun."""
+        self.abandon()
         self._done.wait()
 
     def results(self) -> list[Any]:

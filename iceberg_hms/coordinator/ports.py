@@ -31,6 +31,7 @@ from iceberg_hms.format.metadata import table_properties
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
+ResultOf = TypeVar("ResultOf", covariant=True)
 
 
 #: The longest names of any metastore, in bytes of UTF-8.
@@ -459,6 +460,18 @@ class ThreadEvent(Protocol):
         ...
 
 
+class Begun(Protocol[ResultOf]):
+    """A function that `Runtime.begin` took. One of both is called, once."""
+
+    def result(self) -> ResultOf:
+        """What the function returned, or raises what it raised, once it has ended; run here if no thread began it."""
+        ...
+
+    def abandon(self) -> None:
+        """Begin it no more, and do not wait for it if it was begun."""
+        ...
+
+
 class Runtime(Protocol):
     """Time, threads and ids. In production real threads; in the simulation threads of which a seed lets one run at a
     time."""
@@ -495,6 +508,11 @@ class Runtime(Protocol):
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run functions in parallel, in the caller's context, and return their results in order. Raises the first
         exception after all have ended. They must not block for long: all callers share a few threads."""
+        ...
+
+    def begin(self, function: Callable[[], Result]) -> Begun[Result]:
+        """Run a function on another thread, in the caller's context, as soon as one is free; for results that are
+        wanted one after the other, while the next ones are made. It must not block for long, as for `gather`."""
         ...
 
     def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Generic
 
 from iceberg_hms.clock import ClockReading
-from iceberg_hms.coordinator.ports import Result
+from iceberg_hms.coordinator.ports import Begun, Result
 from simulation.engine.scheduler import Process, Scheduler, Task
 from simulation.engine.seeded import SeededRandom
 
@@ -167,7 +169,25 @@ class SimulatedRuntime:
             raise errors[0]
         return results
 
+    def begin(self, function: Callable[[], Result]) -> Begun[Result]:
+        """As the port says; it runs when its result is wanted."""
+        return _Later(partial(copy_context().run, function))
+
     def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         """Run both one after another, as `gather`."""
         result: Result = self.gather([work, wait])[1]
         return result
+
+
+class _Later(Generic[Result]):
+    """A function that runs when its result is wanted."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self._function = function
+
+    def result(self) -> Result:
+        """As the port says."""
+        return self._function()
+
+    def abandon(self) -> None:
+        """Nothing has begun."""

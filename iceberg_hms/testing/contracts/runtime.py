@@ -113,6 +113,33 @@ def gathered_functions_share_the_callers_context_and_spawned_ones_do_not(runtime
     expect_equal(measured.calls, [], "counted calls")
 
 
+def begun_functions_end_in_the_callers_context(runtime: Runtime) -> None:
+    with work.measured() as measured:
+        begun = [runtime.begin(partial(_wrote, n)) for n in range(1, 5)]
+    expect_equal([each.result() for each in begun], [1, 2, 3, 4], "results")
+    expect_equal(sorted(measured.writes), [1, 2, 3, 4], "counted bytes")
+
+
+def _wrote(number: int) -> int:
+    work.wrote(number)
+    return number
+
+
+def a_begun_function_raises_its_error_where_its_result_is_wanted(runtime: Runtime) -> None:
+    def fail() -> None:
+        raise LookupError("begun")
+
+    begun, other = runtime.begin(fail), runtime.begin(lambda: 7)
+    with expect_raises(LookupError, "result"):
+        begun.result()
+    expect_equal(other.result(), 7, "the other's result")
+
+
+def an_abandoned_function_keeps_nobody_waiting(runtime: Runtime) -> None:
+    runtime.begin(lambda: runtime.sleep(0.001)).abandon()
+    expect_equal(runtime.begin(lambda: 7).result(), 7, "the next one's result")
+
+
 def run_while_waiting_returns_after_both_functions_ended(runtime: Runtime) -> None:
     ended: list[str] = []
 
