@@ -74,6 +74,12 @@ STATISTICS: Final[Mapping[str, str]] = {
     LOWER_BOUND: "lower_bounds",
     UPPER_BOUND: "upper_bounds",
 }
+_COUNTS: Final = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
+_BOUNDS: Final = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.binary())]))
+#: The maps of a manifest, and their types in Arrow.
+MAPS: Final[Mapping[str, pa.DataType]] = {
+    name: _BOUNDS if statistic in (LOWER_BOUND, UPPER_BOUND) else _COUNTS for statistic, name in STATISTICS.items()
+}
 
 
 def partition(field_id: int) -> str:

@@ -293,6 +293,14 @@ def join_blocks(blocks: Sequence[AvroBlock], bounds: FileBounds) -> AvroBlock:
     return sum([count for count, _ in blocks]), compress(raw, bounds)
 
 
+def plain_file(schema: Any, count: int, records: Sequence[bytes]) -> list[bytes]:
+    """A container file of one block without a codec, in parts: so many encoded records, in parts as well."""
+    header = _header({"avro.schema": orjson.dumps(schema), "avro.codec": b"null"})
+    sync = hashlib.blake2b(header, digest_size=_SYNC_BYTES).digest()
+    size = sum(map(len, records))
+    return [header, sync, encode_long(count), encode_long(size), *records, sync]
+
+
 class AvroFileWriter:
     """Makes one container file in memory.
 

@@ -101,6 +101,36 @@ class ManifestEntry:
         return self.status != EntryStatus.DELETED
 
 
+class StoredPartitionField(NamedTuple):
+    """A field of a manifest's partition tuples, by the Avro schema of its writer.
+
+    label: its name in records. field_id: None if the schema has none. name: by the Avro schema; the spec's comes first.
+    kind: the Avro type of its values but for null, with its logical type. convert: a stored value to one of
+    `schema.values`; None: it is one."""
+
+    label: str
+    field_id: int | None
+    name: str
+    kind: Any
+    convert: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredManifest:
+    """A manifest whose frame, counts and schema are as they should be, with undecoded entries.
+
+    schema: the Avro schema, with today's names and without logical types, as JSON. parsed: the same, for
+    `Container.records`, whose records are as the manifest stores them. partition: the fields of their partition tuples.
+    names: partition field id -> name, by the spec in its header.
+    """
+
+    container: avro_file.Container
+    schema: Any
+    parsed: Any
+    partition: Sequence[StoredPartitionField]
+    names: Mapping[int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestHeader:
     """The part of a manifest's key-value metadata that is needed without a manifest list.
@@ -129,14 +159,20 @@ def decode_manifest(
     Raises CorruptFile: at once if the file's frame is damaged or it has fewer entries than the list counted, while
     iterating if a record is damaged.
     """
+    stored = open_manifest(data, location, manifest_file, bounds)
+    return inherit(_entries(stored, manifest_file.partition_spec_id), manifest_file)
+
+
+def open_manifest(
+    data: bytes, location: str, manifest_file: ManifestFile, bounds: FileBounds = DEFAULT_BOUNDS
+) -> StoredManifest:
+    """A manifest, to decode its entries otherwise than `decode_manifest`. Raises CorruptFile as that does at once."""
     container = _counted(data, location, manifest_file, bounds)
     names = _header(container).partition_names
     try:
-        schema, stored = _reading(container.schema_text)
-        partition = [(each.label, names.get(each.field_id, each.name), each.convert) for each in stored]
+        return StoredManifest(container, *_reading(container.schema_text), names)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
-    return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
 
 
 def live_data_files(
@@ -190,12 +226,14 @@ def _top_level_ids(schema_text: bytes) -> frozenset[int]:
 
 
 @lru_cache(maxsize=64)
-def _reading(schema_text: bytes) -> tuple[Any, Sequence[_PartitionField]]:
-    """The schema of a manifest with today's names, parsed if it can be, and the fields of its partition tuples. Cached,
-    since a table's manifests have few schemas, and this takes longer than a small manifest's entries."""
+def _reading(schema_text: bytes) -> tuple[Any, Any, Sequence[StoredPartitionField]]:
+    """The schema of a manifest with today's names; the same parsed, if it can be; and the fields of its partition
+    tuples. Cached, since a table's manifests have few schemas, and this takes longer than a small manifest's
+    entries."""
     schema = orjson.loads(schema_text)
-    stored = _partition_fields(schema)
-    return avro_file.parsed_if_possible(manifest_schemas.relabel(schema, _NAMES)), stored
+    partition = _partition_fields(schema)
+    relabelled = manifest_schemas.relabel(schema, _NAMES)
+    return relabelled, avro_file.parsed_if_possible(relabelled), partition
 
 
 @lru_cache(maxsize=64)
@@ -255,15 +293,6 @@ _STORED_FIELDS: Final = tuple([each.name for each in fields(DataFile) if each.na
 _PartitionReaders = Sequence[tuple[str, str, Callable[[Any], Any] | None]]
 
 
-class _PartitionField(NamedTuple):
-    """A field of partition tuples by the writer's Avro schema. label: in records. name: if the spec has none for it."""
-
-    label: str
-    field_id: Any
-    name: str
-    convert: Callable[[Any], Any] | None
-
-
 def _header(container: avro_file.Container) -> ManifestHeader:
     metadata = container.metadata
     try:
@@ -280,13 +309,16 @@ def _header(container: avro_file.Container) -> ManifestHeader:
         raise CorruptFile(container.location, f"its key-value metadata is not a manifest's: {error!r}") from error
 
 
-def _entries(
-    container: avro_file.Container, schema: Any, partition: _PartitionReaders, spec_id: int
-) -> Iterator[ManifestEntry]:
+def _entries(stored: StoredManifest, spec_id: int) -> Iterator[ManifestEntry]:
+    container, names = stored.container, stored.names
+    partition = [
+        (each.label, each.name if each.field_id is None else names.get(each.field_id, each.name), each.convert)
+        for each in stored.partition
+    ]
     layout = layout_of(container.schema_text)
     # Version 1 has no sequence numbers, and its entries are small.
     is_copied = container.metadata.get("format-version", "1") != "1"
-    for record, encoded in container.encoded_records(schema, encoded=is_copied):
+    for record, encoded in container.encoded_records(stored.parsed, encoded=is_copied):
         try:
             data_file = _data_file(record["data_file"], partition, spec_id)
             yield ManifestEntry(
@@ -316,7 +348,7 @@ def _data_file(record: Mapping[str, Any], partition: _PartitionReaders, spec_id:
     return DataFile(partition=tuple_, spec_id=spec_id, **found)
 
 
-def _partition_fields(schema: Any) -> Sequence[_PartitionField]:
+def _partition_fields(schema: Any) -> Sequence[StoredPartitionField]:
     """The fields of the partition tuple, by the writer's Avro schema."""
     data_file = _field_type(schema, 2, "data_file")
     partition = _field_type(data_file, manifest_schemas.PARTITION_ID, "partition")
@@ -325,14 +357,16 @@ def _partition_fields(schema: Any) -> Sequence[_PartitionField]:
     for each in partition["fields"]:
         kind = each["type"]
         if isinstance(kind, list):
-            kind = next(branch for branch in kind if branch != "null")
+            kind = next((branch for branch in kind if branch != "null"), "null")
         if isinstance(kind, dict) and "name" in kind:
             named[kind["name"]] = kind
         kind = named.get(kind, kind) if isinstance(kind, str) else kind
         field_id = each.get("field-id")
+        if field_id is not None and not isinstance(field_id, int):
+            raise ValueError(f"a field has the id {field_id!r}")
         label = each["name"] if field_id is None else manifest_schemas.partition_label(field_id)
         name = each.get("iceberg-field-name", each["name"])
-        found.append(_PartitionField(label, field_id, name, _converter(kind)))
+        found.append(StoredPartitionField(label, field_id, name, kind, _converter(kind)))
     return found
 
 

@@ -1,0 +1,101 @@
+"""Manifests decoded into Arrow columns: `layout` says which.
+
+Two readers give the same: DataFusion's, which is forty times as quick on large manifests, and our own Avro reader for
+all others: small ones, those that DataFusion cannot read, and where it is not installed. Frame, counts and what the
+blocks inflate to are checked before, by the same code for both; `decode_manifest` and this refuse the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from iceberg_hms.errors import CorruptFile
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
+from iceberg_hms.format.manifests.manifest import StoredManifest, open_manifest
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.planning import arrow_avro, layout
+from iceberg_hms.planning.flat_columns import PartitionColumn, flat_columns, partition_columns
+from iceberg_hms.work import stop_if_caller_left
+
+#: Called with the bytes that decoding takes in all, before it takes them; raises to refuse them.
+Admit = Callable[[int], object]
+
+#: Fewer entries are decoded by our own reader: DataFusion takes so long to begin. Measured: `python -m benchmarks
+#: manifest-decoders`.
+SMALL_ENTRIES: Final = 64
+#: So many entries are held as Python objects.
+_ENTRIES_AT_A_TIME: Final = 1_024
+#: What is not an entry of a manifest: errors of pyarrow (ArrowInvalid is a ValueError), and of records without a field.
+_DAMAGED: Final = (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, OverflowError)
+
+_ENTRY_FIELDS: Final = (
+    layout.STATUS,
+    layout.SNAPSHOT_ID,
+    layout.SEQUENCE_NUMBER,
+    layout.FILE_SEQUENCE_NUMBER,
+)
+
+
+def decode_columns(
+    data: bytes,
+    location: str,
+    manifest_file: ManifestFile,
+    bounds: FileBounds = DEFAULT_BOUNDS,
+    stats: frozenset[int] | None = None,
+    admit: Admit | None = None,
+) -> pa.RecordBatch:
+    """The live entries of a manifest as columns, with nothing inherited: see `layout`, and `inherit.inherited`.
+
+    stats: ids of the table's columns whose bounds and counts are wanted; None: of all. admit: asked for the memory
+    that decoding takes, in bytes, as it becomes known.
+    Raises CorruptFile and FileBeyondLimit for a file that `decode_manifest` refuses, and what `admit` raises.
+    """
+    stored = open_manifest(data, location, manifest_file, bounds)
+    try:
+        partition = partition_columns(stored)
+        nested = None
+        if stored.container.record_count >= SMALL_ENTRIES:
+            nested = arrow_avro.read(stored, partition, admit or _any)
+        if nested is None:
+            nested = _read(stored, partition, with_statistics=stats is None or bool(stats))
+        return flat_columns(nested, partition, stats)
+    except _DAMAGED as error:
+        raise CorruptFile(location, f"an entry is not a manifest's: {error}") from error
+
+
+def _any(size: int) -> None:
+    """Any memory will do."""
+
+
+def _read(stored: StoredManifest, partition: list[PartitionColumn], *, with_statistics: bool) -> Mapping[str, pa.Array]:
+    """By our own reader: the fields of entries, of their files, and of their partition tuples."""
+    records = stored.container.records(stored.parsed)
+    types = {**layout.TYPES, **(layout.MAPS if with_statistics else {})}
+    chunks = [_chunk(part, types, partition) for part in _parts(records)]
+    if not chunks:
+        chunks = [_chunk([], types, partition)]
+    return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def _parts(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while part := list(islice(records, _ENTRIES_AT_A_TIME)):
+        stop_if_caller_left()
+        yield part
+
+
+def _chunk(
+    records: list[dict[str, Any]], types: Mapping[str, pa.DataType], partition: list[PartitionColumn]
+) -> dict[str, pa.Array]:
+    files = [record["data_file"] for record in records]
+    tuples = [file["partition"] for file in files]
+    columns = {
+        name: pa.array([each.get(name) for each in (records if name in _ENTRY_FIELDS else files)], kind)
+        for name, kind in types.items()
+    }
+    for field in partition:
+        columns[field.label] = pa.array([each[field.label] for each in tuples], field.stored_type)
+    return columns
