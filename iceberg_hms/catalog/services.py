@@ -17,6 +17,7 @@ from iceberg_hms.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from iceberg_hms.locking.lock_admin import LockAdmin
+    from iceberg_hms.planning.manifest_columns import ManifestColumns
 
 
 class Namespaces(Protocol):
@@ -104,7 +105,8 @@ class MakeVending(Protocol):
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
-    `MetadataCache.use_memory`, for manifests. locks, make_vending: None for a catalog in memory."""
+    `MetadataCache.use_memory`, for manifests. manifest_columns: for scans.
+    locks, make_vending: None for a catalog in memory."""
 
     settings: Settings
     ports: CommitPorts
@@ -116,6 +118,7 @@ class Services:
     stage_proofs: StageProofs
     open_input: Callable[[str], Any]
     use_manifest_memory: Callable[[MemoryBudget], None]
+    manifest_columns: ManifestColumns
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]
     close: Callable[[], None]

@@ -18,6 +18,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -97,6 +98,7 @@ def memory_catalog(
             stage_proofs=StageProofs.of_process(threads),
             open_input=files.open,
             use_manifest_memory=manifests.use_memory,
+            manifest_columns=ManifestColumns(manifests),
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,
