@@ -296,6 +296,18 @@ class Settings(SettingsGroup):
         "Memory for the filters that tell whether a table already has a data file, in bytes, 8 for each file; "
         "0: no cache.",
     )
+    planning_cache_dir: str = text(
+        "planning.cache-dir",
+        "Folder of this machine for the decoded manifests of tables that are scanned, which processes of the same user "
+        "may share; made if it is missing. Empty: none are kept.",
+    )
+    planning_cache_max_bytes: int = number(
+        "planning.cache-max-bytes",
+        4_096 * MIB,
+        MIB,
+        2**50,
+        "How much of the disk they may take, in bytes; the least recently used are removed first.",
+    )
     io_threads: int = number("io.threads", 64, 1, 1_024, "Files that one operation reads or writes at the same time.")
     storage_fsync: bool = flag(
         "storage.fsync",

@@ -16,6 +16,9 @@ from typing import Final
 
 import pyarrow as pa
 
+#: Changes with what a batch has: one that was kept on disk in another layout is not read.
+VERSION: Final = 1
+
 STATUS: Final = "status"
 CONTENT: Final = "content"
 SNAPSHOT_ID: Final = "snapshot_id"
