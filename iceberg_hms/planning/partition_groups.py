@@ -1,4 +1,4 @@
-"""The partitions of a decoded manifest: far fewer than its files, so that what depends on a partition is decided once."""
+"""The partitions of a decoded manifest: far fewer than its files. What depends on them is decided once for each."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ class ScanRequest:
     the snapshots after this one, up to `snapshot_id`, appended (Java: IncrementalAppendScan); None: all files.
     filter: rows that are wanted; files that can have none are left out. case_sensitive: how the filter, and the names
     below, find columns.
-    columns: names of the columns that are read; None: all. stats_fields: names of the columns whose statistics are part
-    of the plan; None: of none.
-    use_snapshot_schema: whether names are those of the schema that the snapshot was written with, else of the current.
+    columns: names of the columns that are read; None: all. Nobody checks them, since engines have columns of their own.
+    stats_fields: names of the columns whose statistics are part of the plan; None: of none.
+    use_snapshot_schema: whether names are rather those of the schema that an old snapshot was written with.
     min_rows: how many rows are enough, or more; None: all.
     """
 

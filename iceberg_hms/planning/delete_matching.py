@@ -1,0 +1,116 @@
+"""Which delete files apply to the data files of a decoded manifest, by the index that the operations use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
+from iceberg_hms.changes.partition_set import partition_key
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.planning import layout
+from iceberg_hms.planning.partition_groups import PartitionGroups
+
+_FOLDERS: Final = r"^.*/"
+
+
+class DeleteMatching:
+    """The live delete files of a snapshot, matched with data files.
+
+    entries: of delete files, with their sequence numbers. files: those that apply to a data file so far.
+    stats: ids of the columns whose statistics rule out equality deletes.
+    """
+
+    def __init__(self, entries: Iterable[ManifestEntry], metadata: TableMetadata) -> None:
+        entries = tuple(entries)
+        self.files: list[ManifestEntry] = []
+        self.stats = frozenset(id_ for each in entries for id_ in each.data_file.equality_ids or ())
+        self._index = DeleteIndex(entries, metadata)
+        self._specs = metadata.specs_by_id
+        self._names = pa.array(sorted({path.rsplit("/", 1)[-1] for path in self._index.paths}), pa.string())
+        self._positions: dict[int, int] = {}
+
+    def applying_to(self, batch: pa.RecordBatch, spec_id: int) -> pa.ListArray:
+        """For each data file the positions in `files` of what may delete its rows.
+
+        batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files."""
+        if not self._index:
+            none = pa.array(np.zeros(batch.num_rows + 1, np.int32))
+            return pa.ListArray.from_arrays(none, pa.array([], pa.int32()))
+        found: list[list[int]] = [[]] * batch.num_rows
+        rows, groups = self._candidates(batch, spec_id)
+        for row, file, number in _data_files(batch, rows, groups, spec_id, self.stats):
+            found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
+        return pa.array(found, pa.list_(pa.int32()))
+
+    def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> tuple[Sequence[int], PartitionGroups]:
+        """The rows that a delete file may apply to, by partition and file name; and their partitions."""
+        spec = self._specs.get(spec_id, PartitionSpec.of(()))
+        groups = PartitionGroups.of(batch, spec.fields)
+        if self._index.has_global:
+            return range(batch.num_rows), groups
+        keys = [partition_key(DataFile("", "", 0, 0, values, spec_id=spec_id)) for values in groups.values]
+        wanted = np.array([key in self._index.partitions for key in keys], bool)[groups.codes]
+        if len(self._names):
+            names = pc.replace_substring_regex(batch.column(layout.FILE_PATH), _FOLDERS, "", max_replacements=1)
+            wanted |= pc.is_in(names, value_set=self._names).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(wanted).tolist(), groups
+
+    def _position(self, entry: ManifestEntry) -> int:
+        position = self._positions.get(id(entry))
+        if position is None:
+            position = self._positions[id(entry)] = len(self.files)
+            self.files.append(entry)
+        return position
+
+
+def _data_files(
+    batch: pa.RecordBatch, rows: Sequence[int], groups: PartitionGroups, spec_id: int, stats: frozenset[int]
+) -> Iterable[tuple[int, DataFile, int]]:
+    """Some rows of a batch, each with what the index reads of its data file, and its data sequence number."""
+    if not rows:
+        return
+    chosen = batch.take(pa.array(rows, pa.int64()))
+    counts, nulls, nans, lowers, uppers = (
+        _statistics(chosen, name, stats)
+        for name in (
+            layout.VALUE_COUNT,
+            layout.NULL_VALUE_COUNT,
+            layout.NAN_VALUE_COUNT,
+            layout.LOWER_BOUND,
+            layout.UPPER_BOUND,
+        )
+    )
+    numbers = layout.column(chosen, layout.SEQUENCE_NUMBER)
+    sequence_numbers = [0] * len(rows) if numbers is None else numbers.fill_null(0).to_pylist()
+    for at, (row, path) in enumerate(zip(rows, chosen.column(layout.FILE_PATH).to_pylist(), strict=True)):
+        file = DataFile(
+            file_path=path,
+            file_format="",
+            record_count=0,
+            file_size_in_bytes=0,
+            partition=groups.values[groups.codes[row]],
+            spec_id=spec_id,
+            value_counts=_of_row(counts, at),
+            null_value_counts=_of_row(nulls, at),
+            nan_value_counts=_of_row(nans, at),
+            lower_bounds=_of_row(lowers, at),
+            upper_bounds=_of_row(uppers, at),
+        )
+        yield row, file, sequence_numbers[at]
+
+
+def _statistics(batch: pa.RecordBatch, name: str, stats: frozenset[int]) -> dict[int, list[Any]]:
+    """A statistic's values, by column."""
+    found = {id_: layout.column(batch, layout.statistic(name, id_)) for id_ in stats}
+    return {id_: column.to_pylist() for id_, column in found.items() if column is not None}
+
+
+def _of_row(columns: Mapping[int, list[Any]], at: int) -> dict[int, Any]:
+    return {id_: values[at] for id_, values in columns.items() if values[at] is not None}
