@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
-from iceberg_hms.changes.partition_set import partition_key
+from iceberg_hms.changes.partition_set import partition_key, schema_of_spec
 from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.types import NestedField
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_groups import PartitionGroups
+from iceberg_hms.planning.partition_columns import ABSENT, distinct_values
 
 _FOLDERS: Final = r"^.*/"
 
@@ -32,7 +31,7 @@ class DeleteMatching:
         self.files: list[ManifestEntry] = []
         self.stats = frozenset(id_ for each in entries for id_ in each.data_file.equality_ids or ())
         self._index = DeleteIndex(entries, metadata)
-        self._specs = metadata.specs_by_id
+        self._metadata = metadata
         self._names = pa.array(sorted({path.rsplit("/", 1)[-1] for path in self._index.paths}), pa.string())
         self._positions: dict[int, int] = {}
 
@@ -40,27 +39,34 @@ class DeleteMatching:
         """For each data file the positions in `files` of what may delete its rows.
 
         batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files."""
-        if not self._index:
-            none = pa.array(np.zeros(batch.num_rows + 1, np.int32))
-            return pa.ListArray.from_arrays(none, pa.array([], pa.int32()))
         found: list[list[int]] = [[]] * batch.num_rows
-        rows, groups = self._candidates(batch, spec_id)
-        for row, file, number in _data_files(batch, rows, groups, spec_id, self.stats):
-            found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
+        if self._index:
+            for row, file, number in _data_files(batch, self._candidates(batch, spec_id), spec_id, self.stats):
+                found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
         return pa.array(found, pa.list_(pa.int32()))
 
-    def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> tuple[Sequence[int], PartitionGroups]:
-        """The rows that a delete file may apply to, by partition and file name; and their partitions."""
-        spec = self._specs.get(spec_id, PartitionSpec.of(()))
-        groups = PartitionGroups.of(batch, spec.fields)
+    def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> dict[int, Mapping[str, Any]]:
+        """The rows that a delete file may apply to, by partition and file name, with their partitions."""
+        fields = self._fields(spec_id)
+        columns = [layout.column(batch, layout.partition(each.id)) for each in fields]
+        tuples, places = distinct_values(columns, [each.type for each in fields])
+        partitions = [_partition(fields, each) for each in tuples]
+        row_partitions = [0] * batch.num_rows if places is None else places.to_pylist()
         if self._index.has_global:
-            return range(batch.num_rows), groups
-        keys = [partition_key(DataFile("", "", 0, 0, values, spec_id=spec_id)) for values in groups.values]
-        wanted = np.array([key in self._index.partitions for key in keys], bool)[groups.codes]
-        if len(self._names):
-            names = pc.replace_substring_regex(batch.column(layout.FILE_PATH), _FOLDERS, "", max_replacements=1)
-            wanted |= pc.is_in(names, value_set=self._names).to_numpy(zero_copy_only=False)
-        return np.flatnonzero(wanted).tolist(), groups
+            return {row: partitions[each] for row, each in enumerate(row_partitions)}
+        keys = [partition_key(DataFile("", "", 0, 0, each, spec_id=spec_id)) for each in partitions]
+        wanted = [key in self._index.partitions for key in keys]
+        names = pc.replace_substring_regex(batch.column(layout.FILE_PATH), _FOLDERS, "", max_replacements=1)
+        named = pc.is_in(names, value_set=self._names).to_pylist()
+        return {
+            row: partitions[each]
+            for row, (each, is_named) in enumerate(zip(row_partitions, named, strict=True))
+            if is_named or wanted[each]
+        }
+
+    def _fields(self, spec_id: int) -> Sequence[NestedField]:
+        spec = self._metadata.spec_by_id(spec_id)
+        return () if spec is None else spec.partition_type(schema_of_spec(self._metadata, spec)).fields
 
     def _position(self, entry: ManifestEntry) -> int:
         position = self._positions.get(id(entry))
@@ -70,13 +76,18 @@ class DeleteMatching:
         return position
 
 
+def _partition(fields: Sequence[NestedField], values: Sequence[Any]) -> dict[str, Any]:
+    return {field.name: value for field, value in zip(fields, values, strict=True) if value is not ABSENT}
+
+
 def _data_files(
-    batch: pa.RecordBatch, rows: Sequence[int], groups: PartitionGroups, spec_id: int, stats: frozenset[int]
-) -> Iterable[tuple[int, DataFile, int]]:
-    """Some rows of a batch, each with what the index reads of its data file, and its data sequence number."""
+    batch: pa.RecordBatch, rows: Mapping[int, Mapping[str, Any]], spec_id: int, stats: frozenset[int]
+) -> Iterator[tuple[int, DataFile, int]]:
+    """Some rows of a batch, each with what the index reads of its data file, and its data sequence number. rows: with
+    their partitions."""
     if not rows:
         return
-    chosen = batch.take(pa.array(rows, pa.int64()))
+    chosen = batch.take(pa.array(list(rows), pa.int64()))
     counts, nulls, nans, lowers, uppers = (
         _statistics(chosen, name, stats)
         for name in (
@@ -89,13 +100,14 @@ def _data_files(
     )
     numbers = layout.column(chosen, layout.SEQUENCE_NUMBER)
     sequence_numbers = [0] * len(rows) if numbers is None else numbers.fill_null(0).to_pylist()
-    for at, (row, path) in enumerate(zip(rows, chosen.column(layout.FILE_PATH).to_pylist(), strict=True)):
+    paths = chosen.column(layout.FILE_PATH).to_pylist()
+    for at, (row, partition) in enumerate(rows.items()):
         file = DataFile(
-            file_path=path,
+            file_path=paths[at],
             file_format="",
             record_count=0,
             file_size_in_bytes=0,
-            partition=groups.values[groups.codes[row]],
+            partition=partition,
             spec_id=spec_id,
             value_counts=_of_row(counts, at),
             null_value_counts=_of_row(nulls, at),

@@ -6,7 +6,7 @@ Arrow's kernels compare where their rules are Python's; else each distinct value
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ _COMPARISONS: Final = {
     _O.EQ: pc.equal,
     _O.NOT_EQ: pc.not_equal,
 }
+#: In place of the value of a field that a manifest's tuples lack.
+ABSENT: Final = object()
 #: Columns of manifests from before a promotion, whose numbers Arrow widens.
 _WIDENED: Final = ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
 
@@ -84,3 +86,27 @@ def value_kernel(operator: Operator, predicate: BoundPredicate) -> Callable[[pa.
     except UNFIT:
         pass
     return None
+
+
+def distinct_values(
+    columns: Sequence[pa.Array | None], types: Sequence[Type]
+) -> tuple[list[tuple[Any, ...]], pa.Array | None]:
+    """The distinct tuples of the values of some columns, and for each row the place of its own; None: all have the only
+    one."""
+    tuples: list[tuple[Any, ...]] = [()]
+    places = None
+    for column, of in zip(columns, types, strict=True):
+        if column is None:
+            tuples = [(*each, ABSENT) for each in tuples]
+            continue
+        encoded = column.dictionary_encode(null_encoding="encode")
+        found = partition_values(encoded.dictionary, of)
+        if places is None:
+            places = encoded.indices
+            tuples = [(*tuples[0], each) for each in found]
+            continue
+        pairs = pc.add(pc.multiply(places.cast(pa.int64()), len(found)), encoded.indices.cast(pa.int64()))
+        encoded = pairs.dictionary_encode()
+        places = encoded.indices
+        tuples = [(*tuples[each // len(found)], found[each % len(found)]) for each in encoded.dictionary.to_pylist()]
+    return tuples, places

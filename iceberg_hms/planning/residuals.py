@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_hms.expressions import projection
 from iceberg_hms.expressions.binding import Bound, BoundPredicate, bind, value_matches
@@ -30,12 +29,10 @@ from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import Type
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import partition_values
+from iceberg_hms.planning.partition_columns import ABSENT, distinct_values
 
 #: How many partitions' residuals are remembered.
 _REMEMBERED_MAX: Final = 100_000
-#: In place of the value of a field that a manifest's tuples lack.
-_ABSENT: Final = object()
 
 
 class Residuals:
@@ -67,7 +64,7 @@ class Residuals:
             partitioning = _Partitioning(self._expression, self._bound, self._specs.get(spec_id))
             self._partitionings[spec_id] = partitioning
         columns = [layout.column(batch, layout.partition(field_id)) for field_id in partitioning.types]
-        partitions, places = _distinct(columns, list(partitioning.types.values()))
+        partitions, places = distinct_values(columns, list(partitioning.types.values()))
         found = [self._index(partitioning, each) for each in partitions]
         if places is None:
             return pa.repeat(pa.scalar(found[0], pa.int32()), batch.num_rows)
@@ -125,7 +122,7 @@ class _Partitioning:
             return Always(bound)
         for field_id, strict, inclusive in self._projected[id(predicate)]:
             value = known[field_id]
-            if value is _ABSENT:
+            if value is ABSENT:
                 continue
             if strict is not None and value_matches(strict, value):
                 return ALWAYS_TRUE
@@ -155,27 +152,3 @@ def _reduced(expression: Expression, decide: Callable[[Predicate], Expression]) 
         case Predicate():
             return decide(expression)
     return expression
-
-
-def _distinct(
-    columns: Sequence[pa.Array | None], types: Sequence[Type]
-) -> tuple[list[tuple[Any, ...]], pa.Array | None]:
-    """The distinct tuples of the values of some columns, and for each row the place of its own; None: all have the only
-    one."""
-    tuples: list[tuple[Any, ...]] = [()]
-    places = None
-    for column, of in zip(columns, types, strict=True):
-        if column is None:
-            tuples = [(*each, _ABSENT) for each in tuples]
-            continue
-        encoded = column.dictionary_encode(null_encoding="encode")
-        found = partition_values(encoded.dictionary, of)
-        if places is None:
-            places = encoded.indices
-            tuples = [(*tuples[0], each) for each in found]
-            continue
-        pairs = pc.add(pc.multiply(places.cast(pa.int64()), len(found)), encoded.indices.cast(pa.int64()))
-        encoded = pairs.dictionary_encode()
-        places = encoded.indices
-        tuples = [(*tuples[each // len(found)], found[each % len(found)]) for each in encoded.dictionary.to_pylist()]
-    return tuples, places
