@@ -83,9 +83,7 @@ def flat_columns(
     what is not an entry's."""
     columns = _entry_columns(nested)
     for field in partition:
-        values = nested[field.label]
-        if values.null_count < len(values):
-            columns[layout.partition(field.field_id)] = _converted(values, field)
+        columns[layout.partition(field.field_id)] = _converted(nested[field.label], field)
     for name, map_name in layout.STATISTICS.items():
         maps = nested.get(map_name)
         if maps is not None and maps.null_count < len(maps) and (stats is None or stats):

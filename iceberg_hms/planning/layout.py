@@ -1,7 +1,8 @@
 """The columns of a decoded manifest: an Arrow batch with a row for each live entry, in the manifest's order.
 
 Values are as the manifest stores them: what entries inherit from the manifest list is filled in later
-(`planning.inherit`). A column that no entry has a value for may be absent; the `REQUIRED` ones never are.
+(`planning.inherit`). A column that no entry has a value for may be absent, but for the `REQUIRED` ones, and the fields
+of the manifest's partition tuples.
 
     partition.<field id>      a partition value, in the type of the manifest's own schema: dates and times are numbers
                               as in `format.schema.values`, UUIDs are their 16 bytes

@@ -33,7 +33,7 @@ def table() -> Iterator[Table]:
         yield catalog.create_table("sales.orders", SCHEMA, partition_spec=["day"])
 
 
-def data_file(name: str, day: int, ids: tuple[int, int] = (0, 9), **more: Any) -> DataFile:
+def data_file(name: str, day: int | None, ids: tuple[int, int] = (0, 9), **more: Any) -> DataFile:
     low, high = (struct.pack("<i", each) for each in ids)
     counts: dict[str, Any] = {"value_counts": {1: 10}, "null_value_counts": {1: 0}}
     bounds: dict[str, Any] = {"lower_bounds": {1: low}, "upper_bounds": {1: high}}
@@ -83,6 +83,13 @@ def test_partitions_and_bounds_rule_out_files_and_partitions_decide_the_residual
     planner = planner_of(table, "day = 3")
     assert len(planner.manifests) == 1
     assert planned(planner) == {"d": ("true", [])}
+
+
+def test_the_partition_of_null_is_ruled_out(table: Table) -> None:
+    table.append([data_file("a", None)])
+    assert planned(planner_of(table, "day is null or id > 5")) == {"a": ("true", [])}
+    (manifest,) = planner_of(table).manifests
+    assert planned(planner_of(table, "day = 1"), manifests=[manifest]) == {}
 
 
 def test_a_table_without_snapshots_has_no_files(table: Table) -> None:
