@@ -39,6 +39,8 @@ _PROMOTED: Final[Mapping[str, tuple[pa.DataType, int]]] = {
     "timestamp": (pa.int32(), _MICROS),
     "timestamp_ns": (pa.int32(), _MICROS * 1000),
 }
+#: Kernels want numbers at multiples of their width, up to this.
+_ALIGNED: Final = 8
 _DIGITS_MAX: Final = 76
 _LARGEST: Final = 10**_DIGITS_MAX - 1
 
@@ -87,8 +89,10 @@ def _decoded(bounds: pa.BinaryArray, of: Type) -> pa.Array:
             return bounds.cast(pa.string())
         except pa.ArrowInvalid:
             return _each_decoded(bounds, of)
-    if kind in ("boolean", "decimal") or sys.byteorder != "little":
+    if kind == "boolean" or sys.byteorder != "little":
         return _each_decoded(bounds, of)
+    if kind == "decimal":
+        return _decimals(bounds, of)
     found = _numbers(bounds, kind)
     if kind in FLOATING:
         is_nan = pc.is_nan(found)
@@ -133,6 +137,22 @@ def _numbers(bounds: pa.BinaryArray, kind: str) -> pa.Array:
     return found
 
 
+def _decimals(bounds: pa.BinaryArray, of: Type) -> pa.Array:
+    """Big-endian numbers of any length, made little-endian and as long as Arrow's."""
+    kind = comparable_type(of)
+    width = kind.byte_width
+    lengths = pc.binary_length(bounds)
+    if (pc.max(lengths).as_py() or 0) > width:
+        return _each_decoded(bounds, of)
+    # A negative number begins with a byte of 80 or more.
+    is_negative = pc.greater_equal(bounds, b"\x80")
+    padding = pa.array([sign * (width - length) for sign in (b"\x00", b"\xff") for length in range(width + 1)])
+    place = pc.add(lengths, pc.multiply(is_negative.cast(pa.int32()), pa.scalar(width + 1, pa.int32())))
+    whole = pc.binary_join_element_wise(pc.binary_reverse(bounds), padding.take(place), b"")
+    found = _reinterpreted(pc.fill_null(whole, bytes(width)), kind)
+    return pc.if_else(bounds.is_valid(), found, pa.scalar(None, kind)) if bounds.null_count else found
+
+
 def _reinterpreted(bounds: pa.BinaryArray, of: pa.DataType) -> pa.Array:
     """The numbers whose little-endian bytes are the values: none is null, and all are as long as the number."""
     _, offsets, data = bounds.buffers()
@@ -141,7 +161,6 @@ def _reinterpreted(bounds: pa.BinaryArray, of: pa.DataType) -> pa.Array:
         return pa.array([], of)
     start = memoryview(offsets).cast("i")[bounds.offset]
     found = data.slice(start, count * of.byte_width)
-    if found.address % of.byte_width:
-        # Kernels want numbers at multiples of their width.
+    if found.address % min(of.byte_width, _ALIGNED):
         found = pa.py_buffer(found.to_pybytes())
     return pa.Array.from_buffers(of, count, [None, found])

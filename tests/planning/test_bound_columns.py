@@ -39,8 +39,8 @@ def decoded(kind: str, low: list[bytes | None], high: list[bytes | None] | None 
         ("binary", [b"\xff", b""]),
         ("fixed[2]", [b"\xff\x00"]),
         ("boolean", [b"\x00", b"\x01"]),
-        ("decimal(9,2)", [b"\x01", b"\xff", b"\x00\x80"]),
-        ("decimal(38,0)", [b"\x4b" + b"\x00" * 15]),
+        ("decimal(9,2)", [b"\x01", b"\xff", b"\x00\x80", b"\x80", b"\xff\x7f", b"\x00\x00\x00\x07"]),
+        ("decimal(38,0)", [b"\x4b" + b"\x00" * 15, b"\xb5" + b"\x00" * 15, b"\x01\x00" * 10, b"\xfe" * 31]),
     ],
 )
 @pytest.mark.parametrize("more", [[], [None], [b"123"], [b""]])
