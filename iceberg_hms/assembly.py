@@ -33,7 +33,6 @@ from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
-from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.drivers import make_vending
 from iceberg_hms.stores import open_stores
@@ -128,7 +127,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         stage_proofs=StageProofs.of_process(runtime),
         open_input=files.open,
         use_manifest_memory=manifests.use_memory,
-        manifest_columns=ManifestColumns(manifests),
+        manifest_columns=stores.manifest_columns,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,

@@ -6,24 +6,29 @@ from dataclasses import dataclass
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
+from iceberg_hms.planning import layout
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
 from iceberg_hms.storage.drivers import remote_drivers
 from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.kept_columns import ColumnFolder
 from iceberg_hms.storage.manifests import ManifestStore
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Files and manifests, and the threads that read and write several at once. All may be shared between threads."""
+    """Files and manifests, and the threads that read and write several at once. All may be shared between threads.
+    manifest_columns: manifests for scans."""
 
     runtime: ThreadRuntime
     files: RoutedFiles
     manifests: ManifestStore
+    manifest_columns: ManifestColumns
 
 
 def open_stores(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Stores:
     """The stores of one process. Connects to none before a location asks for it. Who opens them ends the threads with
-    `runtime.close`."""
+    `runtime.close`. Raises ConfigError for a folder of `planning.cache-dir` that others can write to."""
     runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
     files = RoutedFiles(
         remote_drivers(settings, clock),
@@ -33,7 +38,9 @@ def open_stores(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Stores:
         read_retries=settings.metadata_refresh_max_retries,
         clock=clock,
     )
-    return Stores(runtime, files, ManifestStore(files, settings, runtime))
+    manifests = ManifestStore(files, settings, runtime)
+    kept = ColumnFolder.configured(settings, runtime, layout=layout.VERSION)
+    return Stores(runtime, files, manifests, ManifestColumns(manifests, kept))
 
 
 def open_files(settings: Settings) -> RoutedFiles:
