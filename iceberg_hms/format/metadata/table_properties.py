@@ -130,6 +130,11 @@ METRICS_DEFAULT: Final = TableProperty(
     "write.metadata.metrics.default", "truncate(16)", "none, counts, full or truncate(length)", _metrics_mode_text
 )
 METRICS_MAX_INFERRED: Final = _number("write.metadata.metrics.max-inferred-column-defaults", 100, 0, MAX_INT)
+#: How scans pack files into tasks: the size of a task in bytes, what a file costs at least, and between how many open
+#: tasks it chooses.
+SPLIT_SIZE: Final = _number("read.split.target-size", 128 * 1024 * 1024, 1, MAX_LONG)
+SPLIT_OPEN_FILE_COST: Final = _number("read.split.open-file-cost", 4 * 1024 * 1024, 0, MAX_LONG)
+SPLIT_LOOKBACK: Final = _number("read.split.planning-lookback", 10, 1, MAX_INT)
 
 _KNOWN: Final[Mapping[str, TableProperty[int] | TableProperty[str]]] = {
     each.name: each
@@ -150,7 +155,11 @@ _KNOWN: Final[Mapping[str, TableProperty[int] | TableProperty[str]]] = {
         REBASE_APPENDS,
         METRICS_DEFAULT,
         METRICS_MAX_INFERRED,
-        # Java's clients obey these, and fail to commit with others.
+        SPLIT_SIZE,
+        SPLIT_OPEN_FILE_COST,
+        SPLIT_LOOKBACK,
+        # Java's clients obey these, and fail to scan metadata tables, or to commit, with others.
+        _number("read.split.metadata-target-size", 32 * 1024 * 1024, 1, MAX_LONG),
         _number("commit.retry.num-retries", 4, 0, MAX_INT),
         _number("commit.retry.min-wait-ms", 100, 0, MAX_INT),
         _number("commit.retry.max-wait-ms", 60_000, 0, MAX_INT),
