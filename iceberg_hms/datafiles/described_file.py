@@ -32,7 +32,7 @@ class DescribedFile:
     extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file.
     other_names: columns whose field ids are those of columns that have other names in the table (`FoundColumns`).
     lineage: the metadata columns of row lineage that the file carries. shifted: columns that Iceberg's readers show
-    other days of than the writer's (`FoundInFile`)."""
+    other days of than the writer's (`FoundInFile`). spellings: as `FoundColumns` has them."""
 
     data_file: DataFile
     has_field_ids: bool
@@ -40,6 +40,7 @@ class DescribedFile:
     other_names: tuple[str, ...] = ()
     lineage: RowLineage = field(default_factory=dict)
     shifted: tuple[str, ...] = ()
+    spellings: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,9 @@ def described(
     )
     matched = found.matched
     shifted = tuple(str(metadata.schema.name_of(each)) for each in found.shifted)
-    return DescribedFile(data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage, shifted)
+    return DescribedFile(
+        data_file, matched.has_field_ids, matched.extra, matched.other_names, lineage, shifted, matched.spellings
+    )
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:

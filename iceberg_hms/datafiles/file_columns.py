@@ -62,12 +62,14 @@ class FoundColumns:
     file only if it can give each column an id and an Iceberg type, also those outside of the projection
     (pyiceberg.io.pyarrow.pyarrow_to_schema).
     other_names: columns that have the field id of a column with another name in the table, or the name of one with
-    another field id: it was renamed, or the ids are another table's."""
+    another field id: it was renamed, or the ids are another table's.
+    spellings: field id and name of each column that was found in another case than readers would find it."""
 
     has_field_ids: bool
     columns: tuple[FoundColumn, ...]
     extra: tuple[str, ...]
     other_names: tuple[str, ...] = ()
+    spellings: tuple[tuple[int, str], ...] = ()
     #: Ids of all these columns.
     present: frozenset[int] = field(init=False)
 
@@ -82,10 +84,15 @@ _SCHEMAS_MAX: Final = 64
 class TableOfFiles:
     """A table as what describes its files sees it: its columns, by which names and ids files have them, and its metrics
     modes. One serves many files, which mostly have equal columns: those are matched once. Safe to share between
-    threads."""
+    threads.
 
-    def __init__(self, metadata: TableMetadata) -> None:
+    folds_case: whether a name that the table lacks is that of a column whose name differs by case alone, if there is
+    one such column. Readers tell cases apart, so the table's name mapping must get these names
+    (`FoundColumns.spellings`)."""
+
+    def __init__(self, metadata: TableMetadata, *, folds_case: bool = False) -> None:
         self.metadata = metadata
+        self._folds_case = folds_case
         self._known: dict[Hashable, FoundColumns] = {}
 
     @cached_property
@@ -97,7 +104,7 @@ class TableOfFiles:
         """The columns of a file. Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be
         read as the table's type."""
         by_id = _has_ids(columns)
-        finder = _Finder(location, self.metadata.schema, self.metadata.last_column_id)
+        finder = _Finder(location, self.metadata.schema, self.metadata.last_column_id, self._folds_case)
         finder.visit_all(columns, None if by_id else self._mapping, _Place())
         if finder.columns.keys() <= LINEAGE_COLUMNS.keys():
             how = "field ids" if by_id else "column names"
@@ -106,7 +113,13 @@ class TableOfFiles:
                 f"{location} has no column of the table (matched by {how}){columns_of_file}",
                 next_step="write the file with columns of the table",
             )
-        return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra), tuple(finder.other_names))
+        return FoundColumns(
+            by_id,
+            tuple(finder.columns.values()),
+            tuple(finder.extra),
+            tuple(finder.other_names),
+            tuple(finder.spellings),
+        )
 
     def find_once(self, location: str, schema: Hashable, columns: Callable[[], Sequence[FileColumn]]) -> FoundColumns:
         """As `find`, and once for files of equal schemas. columns: of the file; called for a schema that is new."""
@@ -145,9 +158,11 @@ class _Finder:
     location: str
     schema: Schema
     last_column_id: int
+    folds_case: bool
     columns: dict[int, FoundColumn] = field(default_factory=dict)
     extra: list[str] = field(default_factory=list)
     other_names: list[str] = field(default_factory=list)
+    spellings: list[tuple[int, str]] = field(default_factory=list)
 
     def visit_all(
         self, columns: Iterable[FileColumn], mapping: Sequence[Mapping[str, Any]] | None, place: _Place
@@ -157,8 +172,19 @@ class _Finder:
             if mapping is None:
                 self._visit(each, each.field_id, None, place)
             else:
-                entry = next((item for item in mapping if each.name in item.get("names", ())), {})
+                entry = self._entry(mapping, each.name)
                 self._visit(each, entry.get("field-id"), entry.get("fields") or [], place)
+
+    def _entry(self, mapping: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+        """Of a column with this name; empty if there is none."""
+        exact = next((item for item in mapping if name in item.get("names", ())), None)
+        if exact is not None or not self.folds_case:
+            return exact or {}
+        alike = [item for item in mapping if name.lower() in map(str.lower, item.get("names", ()))]
+        if len(alike) != 1 or "field-id" not in alike[0]:
+            return {}
+        self.spellings.append((alike[0]["field-id"], name))
+        return alike[0]
 
     def _visit(
         self,

@@ -98,7 +98,8 @@ def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile
     try:
         found = describe(
             file.location,
-            task.table,
+            # In another case Hive and Spark find nulls there.
+            task.exact if partition.file_format == "avro" else task.table,
             task.stores.files.open,
             partition=partition.values,
             file_format=partition.file_format,
@@ -158,4 +159,5 @@ def _summary(manifests: Sequence[Any], files: Sequence[DescribedFile], problems:
         sum([each.data_file.file_size_in_bytes for each in files]),
         problems=problems.named,
         problem_count=problems.count,
+        spellings=frozenset().union(*[each.spellings for each in files]),
     )

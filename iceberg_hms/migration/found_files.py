@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,8 @@ _TASKS_WANTED: Final = 32
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
     """What is in the folders. manifests: of the files without a problem; none in a dry run. files, records, size: of
-    those files. problems: the first ones of problem_count. reused: how many files an earlier run had described."""
+    those files. problems: the first ones of problem_count. reused: how many files an earlier run had described.
+    names: the names of columns in those files that differ from the table's by case, by field id."""
 
     manifests: Sequence[ManifestFile]
     partitions: Sequence[PartitionFiles]
@@ -43,6 +44,7 @@ class FoundFiles:
     problems: Sequence[Problem]
     problem_count: int
     reused: int
+    names: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def filled_partitions(self) -> int:
@@ -113,6 +115,9 @@ def _without_writing(
 def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], known: Problems) -> FoundFiles:
     tasks: list[ListedPartitions | Described] = [*listed, *described]
     problems = [*known.named, *(each for task in tasks for each in task.problems)]
+    names: dict[int, list[str]] = {}
+    for field_id, name in sorted(frozenset[tuple[int, str]]().union(*[each.spellings for each in described])):
+        names.setdefault(field_id, []).append(name)
     return FoundFiles(
         manifests=[each for task in described for each in task.manifests],
         partitions=[each for task in listed for each in task.partitions],
@@ -122,4 +127,5 @@ def _summed(listed: Sequence[ListedPartitions], described: Sequence[Described], 
         problems=problems[:PROBLEMS_MAX],
         problem_count=known.count + sum(task.problem_count for task in tasks),
         reused=sum(task.files for task in described if task.reused),
+        names=names,
     )

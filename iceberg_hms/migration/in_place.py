@@ -89,7 +89,7 @@ def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> Migrat
     options.on_stage("read")
     metadata, kinds = _metadata_of(services, source), services.coordinator.kind_changes(services.hive_tables)
     kinds.check(row, metadata)
-    takeover = Takeover(driver, row.name, metadata, options, resumes=True)
+    takeover = Takeover(driver, row.name, metadata, options, is_new=True, resumes=True)
     problems = Problems()
     names = services.hive_tables.partition_names(row)
     found = takeover.find(source.folders(services.hive_tables.partitions(row), problems), problems)

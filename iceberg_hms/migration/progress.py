@@ -94,6 +94,7 @@ def outcome_key(work: Work, metadata: TableMetadata) -> bytes:
     """What decides beside a slice's files what its manifests say."""
     parts = {
         "release": work.release,
+        "adds_names": work.adds_names,
         "manifests": work.manifest_folder,
         "version": metadata.format_version,
         # Manifests of version 1 alone name their snapshot.
@@ -155,6 +156,7 @@ class Records:
                 record["files"],
                 record["records"],
                 record["size"],
+                spellings=frozenset([(field_id, name) for field_id, name in record["spellings"]]),
                 reused=True,
             )
         except (IcebergHmsError, LookupError, TypeError, ValueError):
@@ -169,6 +171,7 @@ class Records:
             "files": described.files,
             "records": described.records,
             "size": described.size,
+            "spellings": sorted(described.spellings),
         }
         data = orjson.dumps(record, default=bytes.hex)
         try:

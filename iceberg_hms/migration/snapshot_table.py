@@ -51,7 +51,7 @@ def make_snapshot(
     of = MigrationSource.of(row, time_zone=driver.time_zone)
     properties = {**of.properties, GC_ENABLED.name: "false"}
     staged = driver.catalog.stage_table(table, of.schema, location, of.spec, properties=properties)
-    takeover, problems = Takeover(driver, staged.name, staged.metadata, options), Problems()
+    takeover, problems = Takeover(driver, staged.name, staged.metadata, options, is_new=True), Problems()
     with takeover.alone():
         found = takeover.find(of.folders(services.hive_tables.partitions(row), problems), problems)
         takeover.check(found)

@@ -44,6 +44,7 @@ class Takeover:
     """Files become those of one table.
 
     table: which gets them. metadata: of that table, with a name mapping: by them the files are described.
+    is_new: whether the table is to be made (`creation`): its name mapping gets the names of files' columns.
     resumes: whether it goes on from an earlier run. That is for a table that is to be made: elsewhere an earlier run
     may have committed its manifests, and others may run at the same time."""
 
@@ -54,6 +55,7 @@ class Takeover:
         metadata: TableMetadata,
         options: Options,
         *,
+        is_new: bool = False,
         resumes: bool = False,
     ) -> None:
         self._driver = driver
@@ -75,6 +77,7 @@ class Takeover:
             recursive_directory=options.recursive_directory,
             skip_unreadable=options.skip_unreadable,
             dry_run=options.dry_run,
+            adds_names=is_new,
             release=iceberg_hms.__version__,
         )
 
@@ -121,12 +124,15 @@ class Takeover:
     def creation(self, found: FoundFiles) -> Iterator[list[Update]]:
         """The updates that make the table with these files. Their manifest list is written, and deleted if it is proved
         that the block failed."""
-        updates: list[Update] = [*create_updates(self._metadata)]
+        metadata = self._metadata.replace(
+            properties={**self._metadata.properties, NAME_MAPPING: mapping_text(self._metadata.schema, found.names)}
+        )
+        updates: list[Update] = [*create_updates(metadata)]
         written: list[str] = []
         with self._deleting(written):
             if found.manifests:
                 manifests = self._services.ports.manifests()
-                staged = self.append(found).stage(self._metadata, manifests)
+                staged = self._append(found, metadata).stage(metadata, manifests)
                 written += staged.files
                 manifests.flush()
                 updates += staged.updates
@@ -134,7 +140,9 @@ class Takeover:
 
     def append(self, found: FoundFiles) -> AppendManifests:
         """The operation that adds the files to the table, if it can still read them."""
-        metadata = self._metadata
+        return self._append(found, self._metadata)
+
+    def _append(self, found: FoundFiles, metadata: TableMetadata) -> AppendManifests:
         new = NewSnapshot(
             snapshot_id=self._snapshot_id,
             table_uuid=metadata.uuid,

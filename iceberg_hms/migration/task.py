@@ -18,18 +18,21 @@ from iceberg_hms.stores import Stores, open_stores
 
 @dataclass(frozen=True, slots=True)
 class MigrationTask:
-    """table: which gets the files. key: what decides beside the files what is described (`progress.outcome_key`)."""
+    """table: which gets the files; exact: the same for files whose columns are found by their exact names alone.
+    key: what decides beside the files what is described (`progress.outcome_key`)."""
 
     work: Work
     stores: Stores
     table: TableOfFiles
+    exact: TableOfFiles
     key: bytes
 
     @classmethod
     def of(cls, work: Work) -> Self:
         """Raises CorruptFile for metadata that is none."""
         metadata = metadata_file.decode(work.metadata, work.manifest_folder)
-        return cls(work, stores_for(work.settings), TableOfFiles(metadata), outcome_key(work, metadata))
+        table, exact = TableOfFiles(metadata, folds_case=work.adds_names), TableOfFiles(metadata)
+        return cls(work, stores_for(work.settings), table, exact, outcome_key(work, metadata))
 
     @property
     def metadata(self) -> TableMetadata:

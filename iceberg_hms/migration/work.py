@@ -48,6 +48,7 @@ class Work:
     metadata: of the Iceberg table that gets the files, as the JSON of its file. snapshot_id: of the snapshot that adds
     them. manifest_folder, progress_folder: where tasks write manifests, and what another run goes on from.
     skip_unreadable: whether files with a problem are left out; else they fail the run. dry_run: nothing is written.
+    adds_names: whether the table's name mapping gets the names of files' columns that differ from its own by case.
     release: of this package on the driver: another one may describe files otherwise.
     """
 
@@ -59,6 +60,7 @@ class Work:
     recursive_directory: RecursiveDirectory = "fail"
     skip_unreadable: bool = False
     dry_run: bool = False
+    adds_names: bool = False
     release: str = ""
 
 
@@ -110,8 +112,8 @@ class Described:
     """What one task has described.
 
     manifests: of the files without a problem; none if there are problems and files with one are not left out, and in a
-    dry run. files, records, size: of the files without a problem; size in bytes. reused: whether an earlier run had
-    done it.
+    dry run. files, records, size: of the files without a problem; size in bytes. spellings: field id and name of their
+    columns whose names differ from the table's by case. reused: whether an earlier run had done it.
     """
 
     manifests: tuple[ManifestFile, ...]
@@ -120,6 +122,7 @@ class Described:
     size: int
     problems: tuple[Problem, ...] = ()
     problem_count: int = 0
+    spellings: frozenset[tuple[int, str]] = frozenset()
     reused: bool = False
 
 

@@ -35,8 +35,8 @@ def id_of(path: str) -> int:
     return found.id
 
 
-def find(*columns: FileColumn, metadata: TableMetadata = TABLE) -> Any:
-    return TableOfFiles(metadata).find("file:/a", columns)
+def find(*columns: FileColumn, metadata: TableMetadata = TABLE, folds_case: bool = False) -> Any:
+    return TableOfFiles(metadata, folds_case=folds_case).find("file:/a", columns)
 
 
 def test_columns_are_found_by_name_at_all_depths() -> None:
@@ -66,6 +66,42 @@ def test_the_name_mapping_of_the_table_names_columns() -> None:
     found = find(leaf("old"), leaf("gone"), leaf("id"), metadata=metadata)
     assert found.present == {id_of("id")}
     assert found.extra == ("id (not in schema.name-mapping.default)",)
+
+
+def test_names_that_differ_by_case_are_found_at_all_depths_and_told_if_the_caller_wants_that() -> None:
+    columns = [leaf("id"), group("struct", "N", leaf("A")), group("list", "L", group("struct", "element", leaf("b")))]
+    found = find(*columns, folds_case=True)
+    assert {TABLE.schema.name_of(each.field_id) for each in found.columns} == set(TABLE.schema.names())
+    assert found.spellings == ((id_of("n"), "N"), (id_of("n.a"), "A"), (id_of("l"), "L"))
+    assert (found.extra, found.other_names) == ((), ())
+    exact = find(*columns)
+    assert (exact.spellings, len(exact.columns), len(exact.extra)) == ((), 1, 2)
+
+
+def test_a_name_that_differs_by_case_from_two_columns_is_that_of_none() -> None:
+    metadata = table_for(pa.schema([("id", pa.int64()), ("Id", pa.int64()), ("x", pa.int64())]))
+    found = find(leaf("x"), leaf("Id"), leaf("ID"), metadata=metadata, folds_case=True)
+    assert (found.present, found.spellings) == ({2, 3}, ())
+    assert found.extra == ("ID (readers do not take it for id, since they tell cases apart)",)
+
+
+def test_two_columns_that_differ_by_case_alone_are_refused() -> None:
+    for columns in ([leaf("id"), leaf("Id")], [leaf("Id"), leaf("id")], [leaf("Id"), leaf("ID")]):
+        with pytest.raises(InvalidInput, match="is column id of the table, and so is another column"):
+            find(*columns, folds_case=True)
+
+
+def test_a_name_without_an_id_in_the_mapping_is_no_column_in_any_case() -> None:
+    mapping = [{"field-id": id_of("id"), "names": ["id"]}, {"names": ["gone"]}]
+    text = orjson.dumps(mapping).decode()
+    metadata = TableMetadata.parse({**TABLE.raw, "properties": {"schema.name-mapping.default": text}})
+    found = find(leaf("ID"), leaf("GONE"), metadata=metadata, folds_case=True)
+    assert (found.present, found.spellings, found.extra) == ({id_of("id")}, ((id_of("id"), "ID"),), ("GONE",))
+
+
+def test_the_case_of_names_says_nothing_in_a_file_with_ids() -> None:
+    found = find(leaf("ID", id_of("id")), leaf("N"), folds_case=True)
+    assert (found.present, found.spellings, found.extra) == ({id_of("id")}, (), ("N",))
 
 
 def test_a_dropped_column_is_no_extra_one_but_another_tables_is() -> None:

@@ -93,11 +93,59 @@ def test_metrics_and_manifests_are_as_the_table_s_properties_say(hive: HiveFolde
     assert all(set(each.lower_bounds or {}) == {1, 3} for each in files)
 
 
+CASED = ["ID", "Carrier", "delay"]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_columns_whose_names_differ_by_case_are_the_table_s_and_told(hive: HiveFolder, file_format: str) -> None:
+    folder = hive.partition(file_format=file_format)
+    write(folder / "a", rows(), file_format)
+    expected = data_files(only(hive.described(hive.work(adds_names=True))).manifests)
+    write(folder / "a", rows().rename_columns(CASED), file_format)
+    write(folder / "b", rows().rename_columns(["iD", "Carrier", "delay"]), file_format)
+    work = hive.work(adds_names=True)
+    for _ in range(2):
+        found = only(hive.described(work))
+        assert found.spellings == {(1, "ID"), (1, "iD"), (2, "Carrier")}
+    assert found.reused
+    for each in data_files(found.manifests):
+        assert (each.lower_bounds, each.upper_bounds) == (expected[0].lower_bounds, expected[0].upper_bounds)
+        assert set(each.value_counts or {}) == {1, 2, 3}
+    listed, described = list_and_describe(replace(work, dry_run=True), tuple(hive.partitions))
+    assert (described.files, described.problem_count, listed.problem_count) == (2, 0, 0)
+
+
+def test_the_columns_of_avro_files_are_found_by_their_exact_names(hive: HiveFolder) -> None:
+    """Hive and Spark read nulls otherwise."""
+    folder = hive.partition(file_format="avro")
+    write(folder / "a", rows(), "avro")
+    data = (folder / "a").read_bytes()
+    assert data.count(b"carrier") == 1
+    (folder / "a").write_bytes(data.replace(b"carrier", b"CARRIER"))
+    found = only(hive.described(hive.work(adds_names=True)))
+    assert (found.problem_count, found.spellings) == (1, frozenset())
+    assert "CARRIER (readers do not take it for carrier" in found.problems[0].reason
+
+
+def test_two_columns_of_a_file_that_differ_by_case_alone_are_a_problem(hive: HiveFolder) -> None:
+    write(hive.partition() / "a", rows().append_column("ID", pa.array([7, 8, 9])))
+    found = only(hive.described(hive.work(adds_names=True, skip_unreadable=True)))
+    assert (found.problem_count, found.files, found.spellings) == (1, 0, frozenset())
+    assert "ID is column id of the table, and so is another column" in found.problems[0].reason
+
+
+def test_a_partition_column_in_a_file_counts_in_any_case(hive: HiveFolder) -> None:
+    folder = hive.partition()
+    write(folder / "good", with_month(1, 1).rename_columns(["id", "carrier", "delay", "Month"]))
+    write(folder / "other", with_month(2, 2).rename_columns(["id", "carrier", "delay", "MONTH"]))
+    found = only(hive.described(hive.work(adds_names=True, skip_unreadable=True)))
+    (problem,) = found.problems
+    assert problem.location.endswith("/other")
+    assert (found.files, found.spellings) == (1, {(4, "Month")})
+
+
 def with_month(*values: int | None) -> pa.Table:
     return rows(count=len(values)).append_column("month", pa.array(values, pa.int32()))
-
-
-CASED = rows().rename_columns(["id", "carrierName", "delay"])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +298,7 @@ def test_files_of_a_remote_store_are_read_by_many_threads_in_order(hive: HiveFol
         data = Path(write(tmp_path / str(number), rows(number)).removeprefix("file:")).read_bytes()
         files.write(f"s3://b/t/{number:03}", data if number % 50 else b"no data file")
         listed.append(ListedFile(f"s3://b/t/{number:03}", len(data) if number % 50 else 12, 0))
-    task, problems = MigrationTask(work, stores, table, b""), Problems()
+    task, problems = MigrationTask(work, stores, table, table, b""), Problems()
     parts = [(SourcePartition("p", "s3://b/t", {"month": 1}, "parquet"), listed)]
     found = described(task, parts, problems)
     assert [each.data_file.file_path for each in found] == [f"s3://b/t/{each:03}" for each in range(150) if each % 50]

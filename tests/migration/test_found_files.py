@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ def test_a_second_run_describes_nothing_again(hive: HiveFolder) -> None:
     assert (again.files, again.reused) == (12, 12)
     assert [each.manifest_path for each in again.manifests] == [each.manifest_path for each in first.manifests]
     assert {each.added_snapshot_id for each in again.manifests} == {8}
+
+
+def test_the_names_that_differ_by_case_are_those_of_all_tasks(hive: HiveFolder) -> None:
+    for month, name in {1: "Carrier", 2: "CARRIER", 4: "Carrier"}.items():
+        write(hive.path / f"month={month}" / "0", rows().rename_columns(["id", name, "Delay"]))
+    find = partial(find_files, Loop(), hive.work(adds_names=True), hive.partitions, Problems(), progress=False)
+    assert find().names == find().names == {2: ["CARRIER", "Carrier"], 3: ["Delay"]}
 
 
 def test_a_dry_run_finds_the_same_and_writes_nothing(hive: HiveFolder) -> None:

@@ -56,6 +56,22 @@ def test_a_partitioned_table_has_all_its_files_where_they_are(lake: Lake, file_f
     assert {key: value for key, value in lake.files().items() if "_iceberg" not in key} == before
 
 
+def test_the_name_mapping_has_the_names_of_files_that_differ_by_case(lake: Lake) -> None:
+    folder = lake.table(MONTHS)
+    write(folder / "month=1" / "000", rows(0).rename_columns(["Id", "carrier", "DELAY"]))
+    write(folder / "month=2" / "006", rows(6).rename_columns(["ID", "carrier", "delay"]))
+    with pytest.raises(Killed):
+        lake.migrate(on_stage=killed_at("staged"))
+    report = lake.migrate()
+    assert (report.outcome, report.files, report.reused_files) == ("done", 3, 3)
+    assert lake.data_files() == PLACES
+    mapping = json.loads(lake.catalog.load(FLIGHTS).metadata.properties["schema.name-mapping.default"])
+    assert [each["names"] for each in mapping] == [["id", "ID", "Id"], ["carrier"], ["delay", "DELAY"], ["month"]]
+    # A file that comes late is found by them too.
+    write(folder / "month=2" / "100", rows(100).rename_columns(["Id", "carrier", "DELAY"]))
+    assert lake.catalog.load_table(FLIGHTS).append(lake.late().files).snapshot_ids
+
+
 def test_the_table_says_where_it_writes_and_owns_nothing(lake: Lake) -> None:
     lake.table(MONTHS, parameters={"colour": "red", "numFiles": "3"})
     lake.migrate()

@@ -191,6 +191,13 @@ def test_an_unpartitioned_hive_table_goes_into_an_unpartitioned_table(lake: Lake
     assert taken(lake) == {"000": {}}
 
 
+def test_names_that_differ_by_case_from_those_of_a_table_that_is_there_are_a_problem(events: Lake) -> None:
+    write(events.folder() / "month=2" / "100", rows(100).rename_columns(["Id", "carrier", "delay"]))
+    with pytest.raises(CannotMigrate, match=r"Id \(readers do not take it for id"):
+        take(events)
+    assert taken(events) == {}
+
+
 def test_a_problem_refuses_the_whole(events: Lake) -> None:
     bad = unreadable(events.folder() / "month=2")
     with pytest.raises(CannotMigrate, match="partition month=2") as failed:

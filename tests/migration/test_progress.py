@@ -103,6 +103,7 @@ def test_what_changes_a_slice_s_files_makes_it_another_one(
     "other",
     [
         {"release": "2"},
+        {"adds_names": True},
         {"manifest_folder": "file:/elsewhere"},
         {"version": 3},
         {"properties": {"write.metadata.metrics.default": "none"}},

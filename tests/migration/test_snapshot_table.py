@@ -19,6 +19,7 @@ from iceberg_hms.migration.report import MigrationReport
 from iceberg_hms.migration.snapshot_table import make_snapshot, snapshot
 from iceberg_hms.migration.takeover import Options
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
+from tests.migration.hive_files import rows, write
 from tests.migration.lake import FLIGHTS, SPARK, Lake, unreadable
 
 TRIAL = TableName("nyc", "trial")
@@ -52,6 +53,13 @@ def test_the_new_table_has_the_files_and_the_hive_table_stays_as_it_is(lake: Lak
     assert {each.rpartition("/")[0] for each in new} == {"nyc.db/trial/metadata"}
     assert {each.rpartition(".")[2] for each in new} == {"avro", "json"}
     assert {key: value for key, value in lake.files().items() if key not in new} == before
+
+
+def test_the_new_table_finds_columns_whose_names_differ_by_case(lake: Lake) -> None:
+    folder = lake.table(MONTHS)
+    write(folder / "month=1" / "000", rows(0).rename_columns(["Id", "carrier", "delay"]))
+    assert trial(lake).files == 3
+    assert '"names":["id","Id"]' in lake.catalog.load(TRIAL).metadata.properties["schema.name-mapping.default"]
 
 
 def test_the_new_table_lies_where_the_caller_says(lake: Lake) -> None:

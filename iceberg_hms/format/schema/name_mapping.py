@@ -23,9 +23,9 @@ def name_mapping(schema: Schema) -> list[dict[str, Any]]:
     return _mapped(schema.fields)
 
 
-def mapping_text(schema: Schema) -> str:
-    """`name_mapping`, as the table property has it."""
-    return orjson.dumps(name_mapping(schema)).decode()
+def mapping_text(schema: Schema, names: Mapping[int, Sequence[str]] | None = None) -> str:
+    """`name_mapping`, as the table property has it. names: further names of fields, by field id."""
+    return orjson.dumps(with_names(name_mapping(schema), names or {})).decode()
 
 
 def parse_mapping(text: str) -> list[dict[str, Any]]:
@@ -51,6 +51,17 @@ def _check_entries(mapping: object) -> None:
 def _unreadable(why: str) -> InvalidInput:
     step = "set the property to the name mapping of the table's columns, or remove it if all files have field ids"
     return InvalidInput(f"Table property {NAME_MAPPING} {why}", next_step=step)
+
+
+def with_names(mapping: Sequence[Mapping[str, Any]], names: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+    """A name mapping in which fields have further names. names: by field id."""
+    entries = []
+    for each in mapping:
+        entry = {**each, "names": [*each["names"], *names.get(each.get("field-id", 0), ())]}
+        if nested := each.get("fields"):
+            entry["fields"] = with_names(nested, names)
+        entries.append(entry)
+    return entries
 
 
 def evolved_mapping(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import evolved_mapping, name_mapping
+from iceberg_hms.format.schema.name_mapping import evolved_mapping, mapping_text, name_mapping, parse_mapping
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField
 
@@ -75,4 +75,14 @@ def test_columns_that_exchange_names_exchange_them_in_the_mapping() -> None:
 def test_nested_columns_are_added_where_there_were_none() -> None:
     assert evolved_mapping([{"field-id": 1, "names": ["s"]}], {}, {1: [field(2, "x")]}) == [
         {"field-id": 1, "names": ["s"], "fields": [{"field-id": 2, "names": ["x"]}]}
+    ]
+
+
+def test_fields_at_any_depth_get_further_names() -> None:
+    schema = Schema.of([field(1, "id"), NestedField(2, "place", types.StructType((field(3, "x"),))), field(4, "y")])
+    names = {1: ["ID", "Id"], 3: ["X"], 9: ["of no field"]}
+    assert parse_mapping(mapping_text(schema, names)) == [
+        {"field-id": 1, "names": ["id", "ID", "Id"]},
+        {"field-id": 2, "names": ["place"], "fields": [{"field-id": 3, "names": ["x", "X"]}]},
+        {"field-id": 4, "names": ["y"]},
     ]
