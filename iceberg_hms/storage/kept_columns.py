@@ -5,11 +5,8 @@ is written under a temporary name and renamed, and the process that finds the fo
 recently used ones. A mapped file stays valid after it was removed.
 
 A file is an Arrow stream of one batch, and a trailer that has the checksum of the stream and says which manifest it is
-of. To check it whole takes half a second for the manifests of 2.7 million files (1.2 GB), eight times as long as to map
-them. So it is checked once in a boot of the machine, by the first process that maps it, which then *seals* it: sets its
-modification time to a number made of the checksum and of the boot's id. Who writes to the file sets that time, too, and
-breaks the seal; a power failure, which may lose what was written, changes the boot's id. What then reads wrong is for
-the file system to find.
+of. Each process checks a file whole when it first maps it: half a second for the manifests of 2.7 million files
+(1.2 GB).
 """
 
 from __future__ import annotations
@@ -100,7 +97,6 @@ class ColumnFolder:
         self._max_bytes = max_bytes
         self._runtime = runtime
         self._layout = layout
-        self._boot = boot_id() or runtime.uuid()
         self._mutex = runtime.mutex()
         self._mapped: OrderedDict[tuple[Any, ...], _Mapped] = OrderedDict()
         self._mapped_bytes = 0
@@ -187,13 +183,12 @@ class ColumnFolder:
             raise _Damaged("it is cut off, or of another program")
         if owner != digest:
             raise _Damaged("it is of another manifest")
-        stream, seal = content.slice(0, length), self._seal(end)
-        if status.st_mtime_ns != seal and zlib.crc32(stream) != checksum:
+        stream = content.slice(0, length)
+        if zlib.crc32(stream) != checksum:
             raise _Damaged("its checksum is wrong")
-        columns = pa.ipc.open_stream(stream).read_next_batch()
-        with contextlib.suppress(OSError):
-            self._stamp(path, seal)
-        return _Mapped(columns, path, content.size, self._runtime.now())
+        mapped = _Mapped(pa.ipc.open_stream(stream).read_next_batch(), path, content.size, noted=0.0)
+        self._note_use(mapped)
+        return mapped
 
     def _remember(self, identity: tuple[Any, ...], opened: _Mapped) -> None:
         with self._mutex:
@@ -206,12 +201,9 @@ class ColumnFolder:
 
     def _note_use(self, mapped: _Mapped) -> None:
         mapped.noted = self._runtime.now()
+        now_ns = self._runtime.now_ms() * 1_000_000
         with contextlib.suppress(OSError):
-            self._stamp(mapped.path, os.lstat(mapped.path).st_mtime_ns)
-
-    def _stamp(self, file: str | int, modified_ns: int) -> None:
-        """Note that a file was used now, and set its modification time. Raises OSError."""
-        os.utime(file, ns=(self._runtime.now_ms() * 1_000_000, modified_ns))
+            os.utime(mapped.path, ns=(now_ns, now_ns))
 
     def _write(self, path: str, digest: bytes, columns: pa.RecordBatch) -> None:
         """Raises OSError, _TooLarge; leaves no part of the file then."""
@@ -228,7 +220,8 @@ class ColumnFolder:
                 end += struct.pack("<I", zlib.crc32(end))
                 sink.write(end)
                 self._make_room(sink.length)
-                self._stamp(descriptor, self._seal(end))
+                now_ns = self._runtime.now_ms() * 1_000_000
+                os.utime(descriptor, ns=(now_ns, now_ns))
                 os.rename(temporary, path)  # noqa: PTH104 - as in `local_files`
         except BaseException:
             with contextlib.suppress(OSError):
@@ -277,7 +270,7 @@ class ColumnFolder:
                         continue
                     status = entry.stat(follow_symlinks=False)
                     # A file that is being written is the last to go.
-                    used = status.st_atime_ns if entry.name.endswith(_ENDING) else 2**63
+                    used = status.st_mtime_ns if entry.name.endswith(_ENDING) else 2**63
                     yield used, entry.path, _on_disk(status.st_size)
 
     def _make_folder(self) -> None:
@@ -296,12 +289,6 @@ class ColumnFolder:
 
     def _path(self, digest: bytes) -> str:
         return f"{self._folder}/{digest[:16].hex()}.v{self._layout}{_ENDING}"
-
-    def _seal(self, trailer: bytes) -> int:
-        """The modification time, in nanoseconds, of a file that was found whole in this boot."""
-        number = int.from_bytes(blake2b(trailer + self._boot.encode(), digest_size=8).digest(), "little")
-        # Times before 2004, which every file system has.
-        return number % 2**30 * 1_000_000_000 + (number >> 30) % 1_000_000_000
 
     def _warn(self, what: str, error: Exception) -> None:
         now = self._runtime.now()
@@ -363,11 +350,3 @@ def _is_abandoned(path: str) -> bool:
 
 def _on_disk(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
-
-
-def boot_id() -> str:
-    """Of this boot of the machine; empty where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
