@@ -58,9 +58,10 @@ _BYTES_PER_MANIFEST: Final = 1_200
 _TIMES_LENGTH: Final = 2
 #: So many bytes of manifests are read at the same time; or one, if it has more.
 BATCH_BYTES: Final = 64 * 1024 * 1024
-#: So many bytes of manifests are decoded ahead of who takes the columns; or one manifest, if it has more. Decoded they
-#: take ten to twenty times as many.
-_AHEAD_BYTES: Final = 8 * 1024 * 1024
+#: So many bytes of manifests are decoded ahead of who takes the columns; or _AHEAD manifests, if they have more. Decoded
+#: they take ten to twenty times as many.
+_AHEAD_BYTES: Final = 4 * 1024 * 1024
+_AHEAD: Final = 2
 #: How long files of local disks are read one after the other.
 _LOCAL_SECONDS: Final = 0.1
 
@@ -175,7 +176,7 @@ class ManifestStore:
 
         decode: its last argument is a function to call with the bytes of memory that it takes besides the file, as
         they become known; that raises ResourceExhausted if there is no memory.
-        At most `io_threads` manifests, and _AHEAD_BYTES of them, are read or wait to be taken at a time. What a
+        At most `io_threads` manifests, and about _AHEAD_BYTES of them, are read or wait to be taken at a time. What a
         manifest and its columns take is counted until the next ones are taken. Raises as `read`, and what `decode`
         raises."""
         ahead: deque[tuple[Begun[tuple[Result, ReadFile]], int]] = deque()
@@ -183,7 +184,7 @@ class ManifestStore:
         try:
             for file in files:
                 length = max(0, file.manifest_length)
-                while ahead and (len(ahead) >= self.io_threads or held + length > _AHEAD_BYTES):
+                while len(ahead) >= self.io_threads or (len(ahead) >= _AHEAD and held + length > _AHEAD_BYTES):
                     begun, size = ahead.popleft()
                     held -= size
                     yield begun.result()[0]
