@@ -24,6 +24,7 @@ BENCHMARKS = {
     "pyiceberg": ("pyiceberg_programs", "main", "PyIceberg programs on the adapter beside its HiveCatalog"),
     "migration": ("migration", "main", "a Hive table of many files taken over, beside Spark's add_files"),
     "s3-clients": ("s3_clients", "main", "the client libraries for S3 side by side"),
+    "planners": ("planners", "main", "commits of one table while clients plan scans of another"),
     "atlas": ("atlas", "main", "makes the Atlas table: 2.7 million files, as metadata alone"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
