@@ -58,8 +58,8 @@ _BYTES_PER_MANIFEST: Final = 1_200
 _TIMES_LENGTH: Final = 2
 #: So many bytes of manifests are read at the same time; or one, if it has more.
 BATCH_BYTES: Final = 64 * 1024 * 1024
-#: So many bytes of manifests are decoded ahead of who takes the columns; or _AHEAD manifests, if they have more. Decoded
-#: they take ten to twenty times as many.
+#: So many bytes of manifests are decoded ahead of who takes the columns; or _AHEAD manifests, if they have more.
+#: Decoded they take ten to twenty times as many.
 _AHEAD_BYTES: Final = 4 * 1024 * 1024
 _AHEAD: Final = 2
 #: How long files of local disks are read one after the other.

@@ -24,6 +24,7 @@ import orjson
 from fastavro.schema import SchemaParseException, UnknownType
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
+from iceberg_hms.format.avro import inflate
 from iceberg_hms.format.avro.schema_cost import check_cost
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FEW_RECORDS, RECORDS_PER_BYTE, FileBounds, Limit
 from iceberg_hms.work import stop_if_caller_left
@@ -52,7 +53,7 @@ _DEFLATE_LEVEL: Final = 6
 #: Blocks of up to this many bytes are stored uncompressed (as a stored deflate block): compressing them would take
 #: longer than the rest of writing a small file, and save little.
 _STORED_MAX: Final = 1_000
-# Errors of fastavro, zlib, bz2, lzma and pyarrow for bytes that do not match the schema or the codec.
+# Errors of fastavro, zlib, isal, bz2, lzma and pyarrow for bytes that do not match the schema or the codec.
 _DECODE_ERRORS: Final = (
     EOFError,
     ValueError,
@@ -63,7 +64,7 @@ _DECODE_ERRORS: Final = (
     MemoryError,
     OSError,
     struct.error,
-    zlib.error,
+    *inflate.ERRORS,
     lzma.LZMAError,
     SchemaParseException,
     UnknownType,
@@ -511,7 +512,7 @@ def _bounded(decompressor: Any, block: bytes, limit: int) -> bytes:
 _CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
     "null": lambda block, _: bytes(block),
     # fastavro leaves three bytes of zlib's checksum after the stream, so extra bytes are no sign of damage.
-    "deflate": lambda block, limit: _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block, limit),
+    "deflate": lambda block, limit: _bounded(inflate.decompressor(), block, limit),
     "snappy": _snappy,
     "zstandard": _zstandard,
     "bzip2": lambda block, limit: _bounded(bz2.BZ2Decompressor(), block, limit),
