@@ -85,6 +85,8 @@ def may_match(predicate: BoundPredicate, known: ValueRange) -> bool:
         return not known.only_nans and _may_reach(predicate, known.lower, known.upper)
     if operator is _O.NOT_STARTS_WITH:
         return not _all_start_with(predicate.value, known)
+    if operator in (_O.NOT_EQ, _O.NOT_IN):
+        return known.may_be_nan or not _only_value_in(predicate, known)
     return True
 
 
@@ -137,7 +139,12 @@ def _must_reach(predicate: BoundPredicate, known: ValueRange) -> bool:
         case _O.STARTS_WITH:
             return _all_start_with(predicate.value, known)
         case _:
-            return lower is not None and lower == upper and lower in predicate.values
+            return _only_value_in(predicate, known)
+
+
+def _only_value_in(predicate: BoundPredicate, known: ValueRange) -> bool:
+    """Whether all values, but for nulls and NaN, are one of the predicate's (Java: InclusiveMetricsEvaluator)."""
+    return known.lower is not None and known.lower == known.upper and known.lower in predicate.values
 
 
 def _all_start_with(prefix: str, known: ValueRange) -> bool:

@@ -7,6 +7,7 @@ definition, file by file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -63,7 +64,9 @@ def _ruled_out(predicate: BoundPredicate) -> _RuledOut:
         rules.append(_no_nans(predicate))
     elif operator is _O.NOT_STARTS_WITH:
         rules.append(_all_start_with(predicate))
-    elif operator not in (_O.NOT_NULL, _O.NOT_EQ, _O.NOT_IN):
+    elif operator in (_O.NOT_EQ, _O.NOT_IN):
+        rules.append(_only_values_of(predicate))
+    elif operator is not _O.NOT_NULL:
         if is_floating:
             rules.append(_only_nans(predicate))
         if operator is not _O.NOT_NAN:
@@ -120,6 +123,26 @@ def _all_start_with(predicate: BoundPredicate) -> _RuledOut:
             raise ValueError("a prefix that no column holds")
         low, high = decoded_bounds(batch, predicate.field_id, predicate.type)
         return None if low is None or high is None else pc.and_kleene(starts(low), starts(high))
+
+    return rule
+
+
+def _only_values_of(predicate: BoundPredicate) -> _RuledOut:
+    """Files whose only value, but for nulls, is one that the predicate excludes."""
+    of = comparable_type(predicate.type)
+    if of is None:
+        return lambda _: None
+    beside = _reach(replace(predicate, operator=predicate.operator.negated), of)
+    no_nans = _no_nans(predicate) if values.kind_of(predicate.type) in FLOATING else None
+
+    def rule(batch: pa.RecordBatch) -> pa.BooleanArray | None:
+        low, high = decoded_bounds(batch, predicate.field_id, predicate.type)
+        others = beside(low, high)
+        if low is None or high is None or others is None:
+            return None
+        found = pc.and_kleene(pc.equal(low, high), pc.invert(others))
+        without_nans = found if no_nans is None else no_nans(batch)
+        return None if without_nans is None else pc.and_kleene(found, without_nans)
 
     return rule
 

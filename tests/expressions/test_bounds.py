@@ -49,6 +49,16 @@ def test_one_value_that_is_known_matches_as_itself() -> None:
     assert must_match(predicate(_O.NOT_IN, 9, 11), known)
 
 
+def test_one_value_that_is_known_is_no_other_but_for_nans() -> None:
+    known = ValueRange(10, 10, may_be_null=True, may_be_nan=False)
+    assert not may_match(predicate(_O.NOT_EQ, 10), known)
+    assert not may_match(predicate(_O.NOT_IN, 9, 10), known)
+    assert may_match(predicate(_O.NOT_IN, 9, 11), known)
+    with_nan = ValueRange(10, 10, may_be_null=False, may_be_nan=True)
+    assert may_match(predicate(_O.NOT_EQ, 10), with_nan)
+    assert may_match(predicate(_O.NOT_EQ, 10), ValueRange(10, None, may_be_null=False, may_be_nan=False))
+
+
 def test_nulls_and_nans_among_the_values_prove_nothing() -> None:
     with_null = ValueRange(10, 20, may_be_null=True, may_be_nan=False)
     with_nan = ValueRange(10, 20, may_be_null=False, may_be_nan=True)

@@ -61,19 +61,28 @@ def floats(*numbers: float | None) -> list[bytes | None]:
     ("where", "expected"),
     [
         ("n = 5", [True, True, False, False, True]),
-        ("n <> 5", None),
+        ("n <> 5", [True, False, True, True, True]),
         ("n < 5", [True, False, False, True, True]),
         ("n <= 5", [True, True, False, True, True]),
         ("n > 9", [False, False, True, False, True]),
         ("n >= 9", [True, False, True, False, True]),
         ("n in (4, 5, 12)", [True, True, True, False, True]),
         ("n in (-9, 4, 5, 30, 40)", [True, True, False, False, True]),
-        ("n not in (4, 5)", None),
+        ("n not in (4, 5)", [True, False, True, True, True]),
         ("n is not null", None),
     ],
 )
 def test_each_operator_by_bounds(where: str, expected: list[bool] | None) -> None:
     assert may(where, low=longs(1, 5, 10, -3, None), high=longs(9, 5, 20, 2, None)) == expected
+
+
+def test_a_file_of_one_value_has_nothing_else_unless_it_has_nans() -> None:
+    lows, highs = floats(5, 5, 5, 5, None), floats(5, 5, 6, 5, 5)
+    assert may("x <> 5", low=lows, high=highs) is None
+    found = may("x not in (1, 5)", low=lows, high=highs, nan_value_count=[0, 1, 0, None, 0])
+    assert found == [False, True, True, True, True]
+    nulls: dict[str, list[Any]] = {"values": [10], "nulls": [9]}
+    assert may("t <> 'a'", low=[b"a"], high=[b"a"], **nulls) == [False]
 
 
 def test_many_values_are_found_between_bounds() -> None:
