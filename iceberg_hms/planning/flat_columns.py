@@ -83,7 +83,8 @@ def flat_columns(
     what is not an entry's."""
     columns = _entry_columns(nested)
     for field in partition:
-        columns[layout.partition(field.field_id)] = _converted(nested[field.label], field)
+        if not pa.types.is_null(field.type):
+            columns[layout.partition(field.field_id)] = _converted(nested[field.label], field)
     for name, map_name in layout.STATISTICS.items():
         maps = nested.get(map_name)
         if maps is not None and maps.null_count < len(maps) and (stats is None or stats):

@@ -2,7 +2,7 @@
 
 Values are as the manifest stores them: what entries inherit from the manifest list is filled in later
 (`planning.inherit`). A column that no entry has a value for may be absent, but for the `REQUIRED` ones, and the fields
-of the manifest's partition tuples.
+of the manifest's partition tuples whose type may have values.
 
     partition.<field id>      a partition value, in the type of the manifest's own schema: dates and times are numbers
                               as in `format.schema.values`, UUIDs are their 16 bytes
