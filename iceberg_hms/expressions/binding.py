@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,10 @@ from iceberg_hms.expressions.expression import (
     balanced,
     operands,
 )
-from iceberg_hms.expressions.literals import Gap, to_type
+from iceberg_hms.expressions.literals import Gap, ProtocolNumber, to_type
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import IdentityTransform, Transform, UnknownTransform, Void
 from iceberg_hms.format.schema.types import ListType, MapType, NestedField, Type
 
 #: How many columns an error names.
@@ -33,8 +34,9 @@ _PREFIXED = frozenset({"string"})
 class BoundPredicate:
     """A predicate on a field of a schema.
 
-    field_id, type: of the column. path: the names of the column and the structs around it, from the outside.
-    values: as the column stores them; a set for `in` and `not in`, else none or one.
+    field_id: of the column. type: of what is compared: the column's, or that of the transform's results. path: the
+    names of the column and the structs around it, from the outside. values: as the type stores them; a set for `in` and
+    `not in`, else none or one. transform: of the column's values, whose type is `source`.
     """
 
     operator: Operator
@@ -42,6 +44,8 @@ class BoundPredicate:
     type: Type
     path: tuple[str, ...]
     values: tuple[Any, ...] | frozenset[Any] = ()
+    transform: Transform | None = None
+    source: Type | None = None
 
     @property
     def value(self) -> Any:
@@ -69,7 +73,8 @@ def bind(expression: Expression, schema: Schema, *, case_sensitive: bool = True)
     """A filter on the columns of a schema; True or False where it matches all rows or none.
 
     Raises InvalidInput for a column that the schema lacks, or that is within a list or a map, for a value that is not
-    one of the column's type, and for a filter that is nested more than DEPTH_MAX deep.
+    one of the column's type, for a transform that is unknown or not for the column's type, and for a filter that is
+    nested more than DEPTH_MAX deep.
 
     case_sensitive: whether columns are named as they are written; else a name as written goes before others, and one
     that several columns have is refused."""
@@ -115,40 +120,65 @@ def _either(left: Bound, right: Bound) -> Bound:
 
 
 def _predicate(predicate: Predicate, column: _Field) -> Bound:
-    operator, of = predicate.operator, column.field.type
+    operator, of, transform = predicate.operator, column.field.type, _transform(predicate, column)
 
-    def bound(operator: Operator, *found: Any) -> BoundPredicate:
-        return BoundPredicate(operator, column.field.id, of, column.path, found)
+    def on_nulls(operator: Operator) -> BoundPredicate:
+        return BoundPredicate(operator, column.field.id, column.field.type, column.path)
 
-    not_null: Bound = True if column.is_required else bound(Operator.NOT_NULL)
+    # A transform's result is null for null alone.
+    not_null: Bound = True if column.is_required else on_nulls(Operator.NOT_NULL)
     if operator is Operator.IS_NULL:
-        return False if column.is_required else bound(operator)
+        return False if column.is_required else on_nulls(operator)
     if operator is Operator.NOT_NULL:
         return not_null
+    source = None
+    if transform is not None:
+        of, source = transform.result_type(of), of
+
+    def bound(operator: Operator, found: tuple[Any, ...] | frozenset[Any] = ()) -> BoundPredicate:
+        return BoundPredicate(operator, column.field.id, of, column.path, found, transform, source)
+
     if operator in (Operator.IS_NAN, Operator.NOT_NAN):
         if values.kind_of(of) not in _FLOATING:
             raise InvalidInput(f"column {predicate.column} has type {of}, which has no NaN")
         return bound(operator)
     if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH) and values.kind_of(of) not in _PREFIXED:
         raise InvalidInput(f"column {predicate.column} has type {of}, whose values start with nothing")
-    literals = [to_type(value, of, predicate.column) for value in predicate.values]
+    literals = [to_type(value, of, predicate.column) for value in _counted(predicate.values, of, transform)]
     if operator.is_set:
         found = frozenset(each for each in literals if not isinstance(each, Gap))
         if not found:
             return False if operator is Operator.IN else not_null
         if len(found) == 1:
-            return bound(Operator.EQ if operator is Operator.IN else Operator.NOT_EQ, *found)
-        return BoundPredicate(operator, column.field.id, of, column.path, found)
+            return bound(Operator.EQ if operator is Operator.IN else Operator.NOT_EQ, tuple(found))
+        return bound(operator, found)
     (value,) = literals
     if not isinstance(value, Gap):
-        return bound(operator, value)
+        return bound(operator, (value,))
     if operator in (Operator.EQ, Operator.NOT_EQ):
         return not_null if operator is Operator.NOT_EQ else False
     is_less = operator in (Operator.LT, Operator.LT_EQ)
     nearest, beyond = (value.below, value.above) if is_less else (value.above, value.below)
     if nearest is None:
         return False
-    return not_null if beyond is None else bound(Operator.LT_EQ if is_less else Operator.GT_EQ, nearest)
+    return not_null if beyond is None else bound(Operator.LT_EQ if is_less else Operator.GT_EQ, (nearest,))
+
+
+def _transform(predicate: Predicate, column: _Field) -> Transform | None:
+    """What is applied to the column's values before they are compared; None: nothing."""
+    transform, of = predicate.transform, column.field.type
+    if transform is None or isinstance(transform, IdentityTransform):
+        return None
+    if isinstance(transform, Void | UnknownTransform) or not transform.can_transform(of):
+        raise InvalidInput(f"column {predicate.column} of type {of} cannot be filtered by its transform {transform}")
+    return transform
+
+
+def _counted(given: tuple[Any, ...], of: Type, transform: Transform | None) -> Iterable[Any]:
+    """Days are numbers, too, as the other times that transforms make are."""
+    if transform is None or values.kind_of(of) != "date":
+        return given
+    return [ProtocolNumber(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in given]
 
 
 def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str) -> _Field:
@@ -167,7 +197,7 @@ def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str)
 
 
 def value_matches(predicate: BoundPredicate, value: Any) -> bool:
-    """Whether a value of the predicate's column matches; None is null."""
+    """Whether a value of the predicate's column, transformed if it has a transform, matches; None is null."""
     operator = predicate.operator
     if value is None:
         return operator is Operator.IS_NULL

@@ -8,13 +8,14 @@ protocol's JSON has another rule for null, which `json_form` translates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeVar
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions.spelling import column_text, prefix_text, value_text
+from iceberg_hms.expressions.spelling import column_text, prefix_text, term_text, value_text
+from iceberg_hms.format.schema.transforms import Transform
 
 #: How deep filters may be nested; operands of the same `and` or `or` count as side by side.
 DEPTH_MAX: Final = 200
@@ -122,14 +123,17 @@ class Or(Expression):
 @dataclass(frozen=True, slots=True)
 class Predicate(Expression):
     """column: its dotted name. values: what it is compared with: none for `is_null` and its like, one, or for `in` and
-    `not in` any number."""
+    `not in` any number. transform: of the column, to compare with its result; None: the column's value itself."""
 
     operator: Operator
     column: str
     values: tuple[Any, ...] = ()
+    transform: Transform | None = None
 
     def __str__(self) -> str:
         operator, column = self.operator, column_text(self.column)
+        if self.transform is not None:
+            column = term_text(str(self.transform), column)
         if operator.is_unary:
             return f"{column} {_SHOWN[operator]}"
         if operator.is_set:
@@ -275,8 +279,8 @@ def negation(expression: Expression) -> Expression:
             return balanced([negation(each) for each in operands(expression)], either)
         case Or():
             return balanced([negation(each) for each in operands(expression)], both)
-        case Predicate(operator, column, values):
-            return Predicate(operator.negated, column, values)
+        case Predicate():
+            return replace(expression, operator=expression.operator.negated)
     raise InvalidInput(f"not a filter: {expression!r}")
 
 

@@ -127,7 +127,7 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
     Writers count the rows of a struct that is null, or leave them out: a count of zero nulls proves that a column in a
     struct has none only if the values are as many as the rows.
     """
-    field_id, decode = predicate.field_id, bound_decoder(predicate.type)
+    field_id, decode = predicate.field_id, _decoder(predicate)
     is_nested = len(predicate.path) > 1
     is_floating = values.kind_of(predicate.type) in _FLOATING
 
@@ -155,6 +155,11 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
         return ValueRange(low, high, may_be_null, nan != 0, only_nulls, only_nans)
 
     return of_file
+
+
+def _decoder(predicate: BoundPredicate) -> Callable[[bytes], Any]:
+    """Bounds of a column are none of what a transform makes of its values."""
+    return bound_decoder(predicate.type) if predicate.transform is None else lambda _: None
 
 
 def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[Sequence[FieldSummary]], bool]:

@@ -28,16 +28,18 @@ from iceberg_hms.expressions.expression import (
     either,
     operands,
 )
-from iceberg_hms.expressions.literals import ProtocolText
+from iceberg_hms.expressions.literals import ProtocolNumber, ProtocolText
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.json_fields import shown
+from iceberg_hms.format.schema.transforms import Transform, parse_transform
 
 _MATCH_NULL: Final = frozenset({Operator.NOT_EQ, Operator.NOT_IN, Operator.NOT_STARTS_WITH, Operator.NOT_NAN})
 _OPERATORS: Final = {each.value: each for each in Operator}
 
 
 def from_json(raw: Any) -> Expression:
-    """The filter of its JSON form. Raises InvalidInput for what is none, and for terms that are no columns."""
+    """The filter of its JSON form. Raises InvalidInput for what is none, and for terms that are neither columns nor
+    transforms of one."""
     return _parse(raw, negated=False, depth=0)
 
 
@@ -50,8 +52,11 @@ def to_json(expression: Expression) -> Any:
             kind = "and" if isinstance(expression, And) else "or"
             parts = [to_json(each) for each in operands(expression)]
             return balanced(parts, lambda left, right: {"type": kind, "left": left, "right": right})
-        case Predicate(operator, column, values):
-            form: dict[str, Any] = {"type": operator.value, "term": column}
+        case Predicate(operator, column, values, transform):
+            term: Any = column
+            if transform is not None:
+                term = {"type": "transform", "transform": str(transform), "term": column}
+            form: dict[str, Any] = {"type": operator.value, "term": term}
             if operator.is_set:
                 form["values"] = [_value_to_json(each) for each in values]
             elif not operator.is_unary:
@@ -59,7 +64,7 @@ def to_json(expression: Expression) -> Any:
             if operator in _MATCH_NULL:
                 return {
                     "type": "and",
-                    "left": {"type": Operator.NOT_NULL.value, "term": column},
+                    "left": {"type": Operator.NOT_NULL.value, "term": term},
                     "right": form,
                 }
             return form
@@ -103,7 +108,7 @@ def _chained(form: Mapping[str, Any], kind: str) -> list[Any]:
 
 def _predicate(operator: Operator, form: Mapping[str, Any]) -> Expression:
     # The protocol prefers child, left and right; Java's clients write term and value.
-    column = _column(form.get("term", form.get("child", form.get("left"))))
+    column, transform = _term(form.get("term", form.get("child", form.get("left"))))
     values: tuple[Any, ...] = ()
     if operator.is_set:
         listed = form.get("values")
@@ -112,15 +117,22 @@ def _predicate(operator: Operator, form: Mapping[str, Any]) -> Expression:
         values = tuple(map(_value, read.require_list(form, "values", "filter")))
     elif not operator.is_unary:
         values = (_value(form.get("value", form.get("right"))),)
-    found = Predicate(operator, column, values)
-    return either(Predicate(Operator.IS_NULL, column), found) if operator in _MATCH_NULL else found
+    found = Predicate(operator, column, values, transform)
+    if operator in _MATCH_NULL:
+        return either(Predicate(Operator.IS_NULL, column, (), transform), found)
+    return found
+
+
+def _term(term: Any) -> tuple[str, Transform | None]:
+    if isinstance(term, dict) and term.get("type") == "transform":
+        transform = parse_transform(read.require_str(term, "transform", "filter's term"))
+        return _column(term.get("term")), transform
+    return _column(term), None
 
 
 def _column(term: Any) -> str:
     if isinstance(term, dict) and term.get("type") == "reference":
         term = term.get("name", term.get("term"))
-    if isinstance(term, dict) and term.get("type") == "transform":
-        raise InvalidInput("a filter on a transformed column is not supported", next_step="filter the column itself")
     if not isinstance(term, str) or not term:
         raise InvalidInput(f"a filter's term is a column name, found {shown(str(term))}")
     return term
@@ -131,7 +143,9 @@ def _value(raw: Any) -> Any:
         raw = raw.get("value")
     if not isinstance(raw, bool | int | float | str):
         raise InvalidInput(f"a filter's value is a text, a number, true or false, found {shown(str(raw))}")
-    return ProtocolText(raw) if isinstance(raw, str) else raw
+    if isinstance(raw, str):
+        return ProtocolText(raw)
+    return ProtocolNumber(raw) if isinstance(raw, int) and not isinstance(raw, bool) else raw
 
 
 def _value_to_json(value: Any) -> Any:

@@ -52,7 +52,14 @@ class Gap:
 
 class ProtocolText(str):
     """A text in the JSON of the REST protocol, in which bytes are hexadecimal texts (spec: JSON single-value
-    serialization)."""
+    serialization). PyIceberg writes numbers as texts, too, and times with a zone without it, in UTC."""
+
+    __slots__ = ()
+
+
+class ProtocolNumber(int):
+    """A whole number in the JSON of the REST protocol, in which Java's clients count days and microseconds from 1970,
+    and PyIceberg the microseconds of a time."""
 
     __slots__ = ()
 
@@ -78,18 +85,33 @@ def to_type(value: Any, of: Type, column: str) -> Any:
 
 
 def _boolean(value: Any, _of: Type) -> bool:
+    if isinstance(value, ProtocolText) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
     if not isinstance(value, bool):
         raise TypeError("it is true or false")
     return value
 
 
+def _number(value: Any) -> Any:
+    """A number of the protocol that is written as a text; anything else as it is."""
+    return Decimal(_short(value)) if isinstance(value, ProtocolText) else value
+
+
+def _short(text: str) -> str:
+    if len(text) > _DIGITS_MAX:
+        raise ValueError(f"it has more than {_DIGITS_MAX} characters")
+    return text
+
+
 def _whole(value: Any, of: Type) -> int | Gap:
+    value = _number(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise TypeError("it takes numbers")
     return _located(value, *_RANGES[values.kind_of(of)], 0, int)
 
 
 def _floating(value: Any, of: Type) -> float | Gap:
+    value = _number(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise TypeError("it takes numbers")
     form, largest = _FLOATS[values.kind_of(of)]
@@ -107,8 +129,8 @@ def _floating(value: Any, of: Type) -> float | Gap:
 def _decimal(value: Any, of: Type) -> Decimal | Gap:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise TypeError("it takes numbers")
-    if isinstance(value, str) and len(value) > _DIGITS_MAX:
-        raise ValueError(f"it has more than {_DIGITS_MAX} characters")
+    if isinstance(value, str):
+        value = _short(value)
     precision, scale = (of.precision, of.scale) if isinstance(of, PrimitiveType) else (0, 0)
     highest = 10**precision - 1
     return _located(value, -highest, highest, scale, lambda digits: values.from_unscaled(digits, scale))
@@ -153,24 +175,31 @@ def _binary(value: Any, _of: Type) -> bytes:
     return bytes(value)
 
 
-def _date(value: Any, _of: Type) -> int:
+def _date(value: Any, of: Type) -> int | Gap:
+    if isinstance(value, ProtocolNumber):
+        return _located(value, *_RANGES["int"], 0, int)
     if isinstance(value, datetime.datetime):
         raise TypeError("it takes dates without a time")
-    date = value if isinstance(value, datetime.date) else datetime.date.fromisoformat(_string(value, _of))
+    date = value if isinstance(value, datetime.date) else datetime.date.fromisoformat(_string(value, of))
     return (date - _EPOCH.date()).days
 
 
-def _time(value: Any, _of: Type) -> int:
+def _time(value: Any, _of: Type) -> int | Gap:
+    if isinstance(value, ProtocolNumber):
+        return _located(value, *_RANGES["long"], 0, int)
     found = value if isinstance(value, datetime.time) else datetime.time.fromisoformat(_string(value, _of))
     if found.tzinfo is not None:
         raise ValueError("it takes times without a zone")
     return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
 
 
-def _timestamp(value: Any, of: Type) -> int:
+def _timestamp(value: Any, of: Type) -> int | Gap:
     kind = values.kind_of(of)
     has_zone, in_nanos = kind.startswith("timestamptz"), kind.endswith("_ns")
-    nanos = 0
+    if isinstance(value, ProtocolNumber):
+        # Microseconds in Java, whatever the column's unit.
+        return _located(value * 1000 if in_nanos else value, *_RANGES["long"], 0, int)
+    nanos, is_of_protocol = 0, isinstance(value, ProtocolText)
     if isinstance(value, str) and (match := _NANOS.fullmatch(value)):
         if not in_nanos and match[2].strip("0"):
             raise ValueError("it has no nanoseconds")
@@ -183,9 +212,11 @@ def _timestamp(value: Any, of: Type) -> int:
         value = datetime.datetime.combine(value, datetime.time(), datetime.UTC if has_zone else None)
     if not isinstance(value, datetime.datetime):
         raise TypeError("it takes timestamps")
+    if has_zone and is_of_protocol and value.tzinfo is None:
+        value = value.replace(tzinfo=datetime.UTC)
     if (value.tzinfo is None) == has_zone:
         raise ValueError(f"it takes timestamps {'with' if has_zone else 'without'} a zone")
-    micros = (value - (_EPOCH_UTC if has_zone else _EPOCH)) // _MICROSECOND
+    micros: int = (value - (_EPOCH_UTC if has_zone else _EPOCH)) // _MICROSECOND
     return micros * 1000 + nanos if in_nanos else micros
 
 

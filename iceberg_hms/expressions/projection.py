@@ -47,8 +47,10 @@ def inclusive(predicate: BoundPredicate, field: PartitionField) -> BoundPredicat
     """The projection on a partition field of the predicate's column; None if it says nothing. Only `is null` matches in
     the partition of null."""
     found = _project(predicate, field, _inclusive)
-    not_null = replace(predicate, operator=_O.NOT_NULL, values=())
-    return _project(not_null, field, _inclusive) if found is None else found
+    if found is not None:
+        return found
+    not_null = replace(_on_column(predicate), operator=_O.NOT_NULL, values=())
+    return _project(not_null, field, _inclusive)
 
 
 def strict(predicate: BoundPredicate, field: PartitionField) -> BoundPredicate | None:
@@ -61,18 +63,25 @@ def _project(
     field: PartitionField,
     project: Callable[[BoundPredicate, Transform], _Projected | None],
 ) -> BoundPredicate | None:
-    transform, of = field.transform, predicate.type
+    transform, of = field.transform, predicate.source or predicate.type
     if not isinstance(transform, _KNOWN) or field.more_source_ids or not transform.can_transform(of):
         return None
-    target = replace(predicate, field_id=field.field_id, type=transform.result_type(of), path=(field.name,))
-    if isinstance(transform, IdentityTransform) or predicate.operator in _NULLS:
+    target = replace(_on_column(predicate), field_id=field.field_id, type=transform.result_type(of), path=(field.name,))
+    # Days of dates are the dates themselves, which no writer has ever truncated towards zero.
+    may_be_late = isinstance(transform, _TIMES) and not (isinstance(transform, Day) and values.kind_of(of) == "date")
+    if predicate.transform is not None:
+        if predicate.transform != transform:
+            return None
+        if not may_be_late:
+            return target
+        project = _inclusive_of_result if project is _inclusive else _strict_of_result
+    elif isinstance(transform, IdentityTransform) or predicate.operator in _NULLS:
         return target
     projected = None if predicate.operator.is_unary else project(predicate, transform)
     if projected is None:
         return None
     operator, found = projected
-    # Days of dates are the dates themselves, which no writer has ever truncated towards zero.
-    if isinstance(transform, _TIMES) and not (isinstance(transform, Day) and values.kind_of(of) == "date"):
+    if may_be_late:
         found = _with_late(operator, found)
     return replace(target, operator=operator, values=found)
 
@@ -114,6 +123,43 @@ def _strict(predicate: BoundPredicate, transform: Transform) -> _Projected | Non
             return operator, (predicate.value,)
         case _O.NOT_STARTS_WITH:
             return operator, (transform.apply(predicate.value, of),)
+    return None
+
+
+def _on_column(predicate: BoundPredicate) -> BoundPredicate:
+    """The predicate without its transform, for values that are transformed already, or for null, which stays null."""
+    if predicate.transform is None:
+        return predicate
+    return replace(predicate, transform=None, source=None, type=predicate.source or predicate.type)
+
+
+def _inclusive_of_result(predicate: BoundPredicate, _: Transform) -> _Projected | None:
+    """As `_inclusive`, of a predicate on what the transform of times made. A partition up to 0 may have rows of the one
+    before."""
+    match predicate.operator:
+        case _O.EQ | _O.IN:
+            return _O.IN, frozenset(predicate.values)
+        case _O.LT | _O.LT_EQ:
+            return _O.LT_EQ, (predicate.value - (predicate.operator is _O.LT),)
+        case _O.GT | _O.GT_EQ:
+            return _O.GT_EQ, (predicate.value + (predicate.operator is _O.GT),)
+        case _O.NOT_EQ | _O.NOT_IN:
+            certain = frozenset(value for value in predicate.values if value > 0)
+            return (_O.NOT_IN, certain) if certain else None
+    return None
+
+
+def _strict_of_result(predicate: BoundPredicate, _: Transform) -> _Projected | None:
+    match predicate.operator:
+        case _O.NOT_EQ | _O.NOT_IN:
+            return _O.NOT_IN, frozenset(predicate.values)
+        case _O.LT | _O.LT_EQ:
+            return _O.LT, (predicate.value + (predicate.operator is _O.LT_EQ),)
+        case _O.GT | _O.GT_EQ:
+            return _O.GT, (predicate.value - (predicate.operator is _O.GT_EQ),)
+        case _O.EQ | _O.IN:
+            certain = frozenset(value for value in predicate.values if value > 0)
+            return (_O.IN, certain) if certain else None
     return None
 
 

@@ -29,6 +29,13 @@ def column_text(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def term_text(transform: str, column: str) -> str:
+    """A transformed column, as Spark's SQL calls Iceberg's transforms: `bucket(4, id)` for `bucket[4]`. column: as
+    `column_text` has it."""
+    name, _, parameter = transform.removesuffix("]").partition("[")
+    return f"{name}({parameter}, {column})" if parameter else f"{name}({column})"
+
+
 def value_text(value: Any) -> str:
     """A value as a literal; what can be none, and fits no column, as Python shows it."""
     match value:

@@ -21,6 +21,7 @@ from iceberg_hms.expressions.expression import (
     negation,
 )
 from iceberg_hms.expressions.spelling import KEYWORDS, TYPED, read_pattern
+from iceberg_hms.format.schema.transforms import Transform, parse_transform
 
 #: The longest text, in characters.
 LENGTH_MAX: Final = 100_000
@@ -58,6 +59,14 @@ _MIRRORED: Final = {
 }
 
 
+#: The transforms of columns that have a number, and the others with Spark's names beside the specification's.
+_PARAMETRIC: Final = frozenset({"bucket", "truncate"})
+_TRANSFORMS: Final = {
+    **{name: name for name in (*_PARAMETRIC, "identity")},
+    **{name: each for each in ("year", "month", "day", "hour") for name in (each, f"{each}s")},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
@@ -75,9 +84,10 @@ def parse(text: str) -> Expression:
 
     Columns are names, dotted for fields of structs, in backticks or double quotes where they are no plain words. Values
     are numbers, 'texts', X'bytes', true and false; dates, times, timestamps and UUIDs are texts with the word for their
-    type before them. Without the word the column's type decides. Known are `= <> != < <= > >=`, `in`, `between`, `like`
-    with one `%` at its end (a backslash before `%`, `_` or itself takes them as they are), `is null`, `is nan`, `not`,
-    `and`, `or`, parentheses.
+    type before them. Without the word the column's type decides. A column may be within a transform: `bucket(4, id)`,
+    `truncate(10, id)`, `year(t)`, `month(t)`, `day(t)`, `hour(t)`. Known are `= <> != < <= > >=`, `in`, `between`,
+    `like` with one `%` at its end (a backslash before `%`, `_` or itself takes them as they are), `is null`, `is nan`,
+    `not`, `and`, `or`, parentheses.
 
     Raises InvalidInput that names the position.
     """
@@ -92,6 +102,17 @@ def parse(text: str) -> Expression:
 def as_expression(where: Expression | str) -> Expression:
     """A filter that a caller gave as text or as an expression. Raises InvalidInput."""
     return parse(where) if isinstance(where, str) else checked(where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A column, or a transform of one."""
+
+    column: str
+    transform: Transform | None = None
+
+    def predicate(self, operator: Operator, *values: Any) -> Predicate:
+        return Predicate(operator, self.column, values, self.transform)
 
 
 class _Parser:
@@ -134,43 +155,44 @@ class _Parser:
             return ALWAYS_TRUE if token.word == "true" else ALWAYS_FALSE
         if not self._is_column(token):
             value, operator = self._value(), self._comparison()
-            return Predicate(_MIRRORED.get(operator, operator), self._column(), (value,))
-        column = self._column()
+            return self._term().predicate(_MIRRORED.get(operator, operator), value)
+        term = self._term()
         if self._takes("is"):
-            return self._is(column)
+            return self._is(term)
         is_negated = self._takes("not")
-        found = self._with_word(column)
+        found = self._with_word(term)
         if found is None:
             if is_negated:
                 self._fail("in, between or like")
-            found = Predicate(self._comparison(), column, (self._value(),))
+            operator = self._comparison()
+            found = term.predicate(operator, self._value())
         return negation(found) if is_negated else found
 
-    def _is(self, column: str) -> Expression:
+    def _is(self, term: _Term) -> Expression:
         is_negated = self._takes("not")
         if self._takes("null"):
-            return Predicate(Operator.NOT_NULL if is_negated else Operator.IS_NULL, column)
+            return term.predicate(Operator.NOT_NULL if is_negated else Operator.IS_NULL)
         self._require("nan")
-        return Predicate(Operator.NOT_NAN if is_negated else Operator.IS_NAN, column)
+        return term.predicate(Operator.NOT_NAN if is_negated else Operator.IS_NAN)
 
-    def _with_word(self, column: str) -> Expression | None:
+    def _with_word(self, term: _Term) -> Expression | None:
         if self._takes("in"):
             self._require("(")
             values = [self._value()]
             while self._takes(","):
                 values.append(self._value())
             self._require(")")
-            return Predicate(Operator.IN, column, tuple(values))
+            return term.predicate(Operator.IN, *values)
         if self._takes("between"):
             low = self._value()
             self._require("and")
             high = self._value()
-            return both(Predicate(Operator.GT_EQ, column, (low,)), Predicate(Operator.LT_EQ, column, (high,)))
+            return both(term.predicate(Operator.GT_EQ, low), term.predicate(Operator.LT_EQ, high))
         if self._takes("like"):
-            return self._like(column)
+            return self._like(term)
         return None
 
-    def _like(self, column: str) -> Expression:
+    def _like(self, term: _Term) -> Expression:
         token = self._peek()
         pattern = self._value()
         if not isinstance(pattern, str):
@@ -179,7 +201,7 @@ class _Parser:
         if found is None:
             self._fail("a pattern with one % at its end", token)
         wanted, is_beginning = found
-        return Predicate(Operator.STARTS_WITH if is_beginning else Operator.EQ, column, (wanted,))
+        return term.predicate(Operator.STARTS_WITH if is_beginning else Operator.EQ, wanted)
 
     def _comparison(self) -> Operator:
         token = self._peek()
@@ -187,6 +209,23 @@ class _Parser:
             self._fail("a comparison")
         self._next += 1
         return _COMPARISONS[token.text]
+
+    def _term(self) -> _Term:
+        token = self._peek()
+        name = _TRANSFORMS.get(token.word) if token.kind == "word" else None
+        if name is None or self._tokens[self._next + 1].text != "(":
+            return _Term(self._column())
+        self._next += 2
+        if name in _PARAMETRIC:
+            number = self._peek()
+            if not number.text.isascii() or not number.text.isdigit():
+                self._fail(f"the number of {name}", number)
+            self._next += 1
+            self._require(",")
+            name = f"{name}[{number.text}]"
+        column = self._column()
+        self._require(")")
+        return _Term(column, parse_transform(name))
 
     def _column(self) -> str:
         token = self._peek()

@@ -139,7 +139,7 @@ def _numbers(bounds: pa.BinaryArray, kind: str) -> pa.Array:
 
 def _decimals(bounds: pa.BinaryArray, of: Type) -> pa.Array:
     """Big-endian numbers of any length, made little-endian and as long as Arrow's."""
-    kind = comparable_type(of)
+    kind: pa.DataType = comparable_type(of)
     width = kind.byte_width
     lengths = pc.binary_length(bounds)
     if (pc.max(lengths).as_py() or 0) > width:

@@ -59,6 +59,9 @@ def _ruled_out(predicate: BoundPredicate) -> _RuledOut:
             _statistic(batch, layout.VALUE_COUNT, column_id), _statistic(batch, layout.NULL_VALUE_COUNT, column_id)
         )
 
+    if predicate.transform is not None:
+        # Bounds of a column are none of what a transform makes of its values.
+        return only_nulls
     rules: list[_RuledOut] = [only_nulls]
     if operator is _O.IS_NAN:
         rules.append(_no_nans(predicate))

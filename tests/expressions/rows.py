@@ -18,7 +18,10 @@ def matches(bound: Bound, row: Mapping[str, Any]) -> bool:
         case BoundOr(left, right):
             return matches(left, row) or matches(right, row)
         case BoundPredicate():
-            return value_matches(bound, _value(row, bound.path))
+            value = _value(row, bound.path)
+            if bound.transform is not None and bound.source is not None:
+                value = bound.transform.apply(value, bound.source)
+            return value_matches(bound, value)
 
 
 def _value(row: Mapping[str, Any], path: tuple[str, ...]) -> Any:

@@ -16,6 +16,8 @@ from iceberg_hms.expressions.binding import BoundPredicate, bind
 from iceberg_hms.expressions.expression import Operator, Predicate
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import Bucket, Truncate, UnknownTransform, Void
+from iceberg_hms.format.schema.types import parse_type
 from tests.expressions.rows import matches
 
 SCHEMA = Schema.parse(
@@ -91,11 +93,42 @@ def test_a_field_of_an_optional_struct_may_be_null() -> None:
         (col("id").is_nan(), "has no NaN"),
         (col("id").starts_with("x"), "start with nothing"),
         (col("id") == "x", "column id of type int"),
+        (parse("day(id) = 1"), "column id of type int cannot be filtered by its transform day"),
+        (parse("bucket(4, ratio) is null"), "column ratio of type double cannot be filtered by its transform bucket"),
+        (Predicate(Operator.IS_NULL, "id", (), Void()), "by its transform void"),
+        (Predicate(Operator.EQ, "id", ("x",), UnknownTransform("hyperspace[3]")), "by its transform hyperspace"),
+        (parse("bucket(4, id) = 'x'"), "column id of type int"),
+        (parse("bucket(4, id) is nan"), "has no NaN"),
     ],
 )
 def test_what_does_not_fit_the_schema_is_named(where: Expression, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         bind(where, SCHEMA)
+
+
+def test_a_transformed_column_is_compared_with_results_of_the_transform() -> None:
+    found = bind(parse("truncate(2, Level) in ('a', 'b')"), SCHEMA)
+    of = parse_type("string")
+    assert found == BoundPredicate(Operator.IN, 2, of, ("Level",), frozenset("ab"), Truncate(2), of)
+    found = bind(parse("bucket(4, Level) = 1"), SCHEMA)
+    assert found == BoundPredicate(Operator.EQ, 2, parse_type("int"), ("Level",), (1,), Bucket(4), of)
+    assert bind(parse("identity(id) = 1"), SCHEMA) == bind(parse("id = 1"), SCHEMA)
+    assert bind(parse("bucket(4, id) < 1e20"), SCHEMA) is True
+
+
+def test_days_are_dates_and_their_numbers() -> None:
+    time = {"id": 1, "name": "t", "required": False, "type": "timestamp"}
+    schema = Schema.parse({"type": "struct", "fields": [time]})
+    assert bind(parse("day(t) = 18718"), schema) == bind(parse("day(t) = date '2021-04-01'"), schema)
+    assert bind(parse("month(t) in (615)"), schema) == bind(parse("month(t) = 615"), schema)
+    with pytest.raises(InvalidInput, match="column t of type int"):
+        bind(parse("month(t) = date '2021-04-01'"), schema)
+
+
+def test_a_transform_of_null_is_null() -> None:
+    assert bind(parse("bucket(4, Level) is null"), SCHEMA) == bind(parse("Level is null"), SCHEMA)
+    assert bind(parse("bucket(4, Level) is not null"), SCHEMA) == bind(parse("Level is not null"), SCHEMA)
+    assert bind(parse("bucket(4, id) is null"), SCHEMA) is False
 
 
 def test_names_may_be_found_whatever_their_case() -> None:

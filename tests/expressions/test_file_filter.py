@@ -24,6 +24,7 @@ from iceberg_hms.format.manifests.manifest_writer import ManifestSummary
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import parse_transform
 from tests.expressions.rows import matches
 
 TYPES = [
@@ -105,7 +106,15 @@ def predicates(draw: st.DrawFn, names: Sequence[str]) -> BoundPredicate:
         found = frozenset(draw(st.lists(value, min_size=2, max_size=3)))
     elif not operator.is_unary:
         found = (draw(value),)
-    return BoundPredicate(operator, field.id, field.type, (name,), found)
+    transform = parse_transform(draw(st.sampled_from(TRANSFORMS[name])))
+    if not found or str(transform) in ("identity", "void") or draw(st.booleans()):
+        return BoundPredicate(operator, field.id, field.type, (name,), found)
+    results = [transform.apply(each, field.type) for each in found]
+    found = frozenset(results) if operator.is_set else tuple(results)
+    of = transform.result_type(field.type)
+    if values.kind_of(of) != "string" and operator.value.endswith("starts-with"):
+        operator = Operator.EQ
+    return BoundPredicate(operator, field.id, of, (name,), found, transform, field.type)
 
 
 def filters(names: Sequence[str]) -> st.SearchStrategy[Bound]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col
+from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
 from iceberg_hms.expressions.binding import bind
 from iceberg_hms.expressions.json_form import from_json, to_json
 from iceberg_hms.format.schema.schema import Schema
@@ -58,6 +58,81 @@ def test_a_text_beside_a_binary_column_is_hexadecimal_in_the_protocol() -> None:
     assert bind(from_json(to_json(expression)), schema) == bind(expression, schema)
 
 
+BUCKET = {"type": "transform", "transform": "bucket[4]", "term": "id"}
+
+
+def test_a_transformed_column_is_read_and_written_as_java_s_clients_do() -> None:
+    raw = {"type": "eq", "term": BUCKET, "value": 1}
+    assert from_json(raw) == parse("bucket(4, id) = 1")
+    assert to_json(from_json(raw)) == raw
+    nested = {**BUCKET, "term": {"type": "reference", "term": "id"}}
+    assert from_json({"type": "eq", "term": nested, "value": 1}) == parse("bucket(4, id) = 1")
+
+
+def test_a_transform_of_null_is_null() -> None:
+    raw = {"type": "not-eq", "term": BUCKET, "value": 1}
+    found = from_json(raw)
+    assert found == parse("bucket(4, id) is null or bucket(4, id) <> 1")
+    assert from_json(to_json(found)) == (
+        parse("bucket(4, id) is null")
+        | (parse("bucket(4, id) is not null") & parse("bucket(4, id) is null or bucket(4, id) <> 1"))
+    )
+    assert from_json({"type": "not", "child": {"type": "eq", "term": BUCKET, "value": 1}}) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "same"),
+    [
+        ("date", 18718, "x = date '2021-04-01'"),
+        ("timestamp", 1617271200000000, "x = timestamp '2021-04-01 10:00:00'"),
+        ("timestamptz", 1617271200000000, "x = timestamp '2021-04-01 10:00:00+00:00'"),
+        ("timestamp_ns", 1617271200000000, "x = timestamp '2021-04-01 10:00:00'"),
+        ("time", 3720000000, "x = time '01:02:00'"),
+        ("timestamptz", "2021-04-01T10:00:00", "x = timestamp '2021-04-01 10:00:00+00:00'"),
+        ("double", "1.5", "x = 1.5"),
+        ("float", "1.5", "x = 1.5"),
+        ("long", "5", "x = 5"),
+        ("int", "5.0", "x = 5"),
+        ("boolean", "true", "x = true"),
+        ("decimal(6,2)", "1.5", "x = 1.50"),
+        ("string", "1.5", "x = '1.5'"),
+    ],
+)
+def test_values_as_stock_clients_spell_them(kind: str, value: Any, same: str) -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": kind}]})
+    assert bind(from_json({"type": "eq", "term": "x", "value": value}), schema) == bind(parse(same), schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("double", "nan"),
+        ("double", "abc"),
+        ("long", "1" * 101),
+        ("boolean", "yes"),
+        ("timestamp", "2021-04-01T10:00:00Z"),
+        ("date", True),
+        ("uuid", 5),
+    ],
+)
+def test_values_that_no_client_means_are_refused(kind: str, value: Any) -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": kind}]})
+    with pytest.raises(InvalidInput, match="is no value for column x"):
+        bind(from_json({"type": "eq", "term": "x", "value": value}), schema)
+
+
+def test_numbers_of_the_protocol_beyond_a_type_lie_beside_its_values() -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "date"}]})
+    assert bind(from_json({"type": "eq", "term": "x", "value": 2**40}), schema) is False
+    assert bind(from_json({"type": "lt", "term": "x", "value": 2**40}), schema) == bind(parse("x is not null"), schema)
+
+
+def test_days_are_no_numbers_for_people() -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "date"}]})
+    with pytest.raises(InvalidInput, match="is no value for column x"):
+        bind(parse("x = 18718"), schema)
+
+
 def test_what_excludes_null_in_sql_says_so_in_the_protocol() -> None:
     assert to_json(ID != 1) == {
         "type": "and",
@@ -90,7 +165,9 @@ def test_values_have_the_protocol_s_text(value: Any, form: str) -> None:
         ({"type": "eq", "term": 7, "value": 1}, "a filter's term"),
         ({"type": "in", "term": "id"}, "values"),
         ({"type": "and", "left": EQ}, "filter"),
-        ({"type": "eq", "term": {"type": "transform", "transform": "day", "term": "id"}, "value": 1}, "transformed"),
+        ({"type": "eq", "term": {"type": "transform", "term": "id"}, "value": 1}, "transform"),
+        ({"type": "eq", "term": {"type": "transform", "transform": "day", "term": 7}, "value": 1}, "a filter's term"),
+        ({"type": "eq", "term": {"type": "transform", "transform": "bucket[0]", "term": "id"}, "value": 1}, "> 0"),
     ],
 )
 def test_what_is_no_filter_is_refused(raw: Any, says: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.expressions import Expression, col
+from iceberg_hms.expressions import Expression, col, parse
 from iceberg_hms.expressions.binding import BoundPredicate, bind
 from iceberg_hms.expressions.projection import inclusive, strict
 from iceberg_hms.format.schema.partition_spec import PartitionField
@@ -54,6 +54,24 @@ def shown(found: BoundPredicate | None) -> Any:
         (TIME < "2021-04-01", "month", ("lt-eq", [614]), ("lt", [615])),
         (TIME == "1969-12-31T23:00:00", "hour", ("in", [-1, 0]), None),
         (TIME != "1969-12-31T23:00:00", "hour", ("not-null", []), ("not-in", [-1, 0])),
+        (parse("bucket(4, id) = 3"), "bucket[4]", ("eq", [3]), ("eq", [3])),
+        (parse("bucket(4, id) <> 3"), "bucket[4]", ("not-eq", [3]), ("not-eq", [3])),
+        (parse("bucket(4, id) = 3"), "bucket[8]", ("not-null", []), None),
+        (parse("bucket(4, id) = 3"), "identity", ("not-null", []), None),
+        (parse("bucket(4, id) is null"), "bucket[8]", ("is-null", []), ("is-null", [])),
+        (parse("bucket(4, id) = 3"), "void", None, None),
+        (parse("truncate(2, level) like 'E%'"), "truncate[2]", ("starts-with", ["E"]), ("starts-with", ["E"])),
+        (parse("day(time) = 5"), "day", ("in", [5]), ("in", [5])),
+        (parse("day(time) = -5"), "day", ("in", [-5, -4]), None),
+        (parse("day(time) in (0, 5)"), "day", ("in", [0, 5]), ("in", [5])),
+        (parse("day(time) <> 5"), "day", ("not-in", [5]), ("not-in", [5])),
+        (parse("day(time) <> -5"), "day", ("not-null", []), ("not-in", [-5, -4])),
+        (parse("day(time) < -5"), "day", ("lt-eq", [-5]), ("lt", [-5])),
+        (parse("day(time) <= -5"), "day", ("lt-eq", [-4]), ("lt", [-4])),
+        (parse("day(time) > -5"), "day", ("gt-eq", [-4]), ("gt", [-4])),
+        (parse("day(time) >= 0"), "day", ("gt-eq", [0]), ("gt", [0])),
+        (parse("day(time) >= 5"), "day", ("gt-eq", [5]), ("gt", [4])),
+        (parse("day(time) = 5"), "month", ("not-null", []), None),
     ],
 )
 def test_a_predicate_becomes_one_on_the_partition(given: Expression, transform: str, may: Any, must: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,7 @@ from iceberg_hms.expressions.binding import Bound, bind
 from iceberg_hms.expressions.expression import And, Operator, Or, Predicate
 from iceberg_hms.expressions.spelling import KEYWORDS, TYPED, read_pattern
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import Bucket, Day, Hour, IdentityTransform, Transform, Truncate
 
 TYPES = (
     "boolean",
@@ -69,7 +71,7 @@ def predicates(name: str) -> st.SearchStrategy[Expression]:
         lambda value: column >= value,
     ]
     lists = st.lists(VALUES, max_size=3)
-    return st.one_of(
+    plain = st.one_of(
         st.sampled_from([column.is_null(), column.is_not_null(), column.is_nan(), ~column.is_nan()]),
         st.builds(lambda make, value: make(value), st.sampled_from(one), VALUES),
         lists.map(column.is_in),
@@ -77,6 +79,13 @@ def predicates(name: str) -> st.SearchStrategy[Expression]:
         TEXT.map(column.starts_with),
         TEXT.map(lambda text: ~column.starts_with(text)),
     )
+    transforms = st.sampled_from([None, None, IdentityTransform(), Bucket(4), Truncate(2), Day(), Hour()])
+    return st.builds(_transformed, plain, transforms)
+
+
+def _transformed(found: Predicate, transform: Transform | None) -> Expression:
+    # The text of an empty list names no column.
+    return replace(found, transform=transform) if found.values or found.operator.is_unary else found
 
 
 def combined(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
+from iceberg_hms.expressions.expression import Operator, Predicate
+from iceberg_hms.format.schema.transforms import Bucket, Day, Truncate
 
 ID, LEVEL = col("id"), col("level")
 seen = col("event_time")
@@ -31,6 +33,12 @@ APRIL = datetime.datetime(2021, 4, 1)  # noqa: DTZ001 - columns without a zone h
         ("not id = 1", ID != 1),
         ("not (id = 1 or level is null)", (ID != 1) & LEVEL.is_not_null()),
         ("id not in (1, 2)", ID.not_in([1, 2])),
+        ("bucket(4, id) = 1", Predicate(Operator.EQ, "id", (1,), Bucket(4))),
+        ("1 < Truncate(10, id)", Predicate(Operator.GT, "id", (1,), Truncate(10))),
+        ("truncate(2, `a b`) not like 'x%'", Predicate(Operator.NOT_STARTS_WITH, "a b", ("x",), Truncate(2))),
+        ("days(t) is null", Predicate(Operator.IS_NULL, "t", (), Day())),
+        ("day(t) in (1, 2)", Predicate(Operator.IN, "t", (1, 2), Day())),
+        ("day = 1 and bucket in (2)", (col("day") == 1) & col("bucket").is_in([2])),
         ("id IN (1)", ID.is_in([1])),
         ("id between 1 and 3 and level = 'a'", (ID >= 1) & (ID <= 3) & (LEVEL == "a")),
         ("id not between 1 and 3", (ID < 1) | (ID > 3)),
@@ -72,6 +80,13 @@ def test_a_text_means_its_filter(text: str, expected: Expression) -> None:
         ("", "expected a value at character 1 of the filter, found the end"),
         ("id", "expected a comparison at character 3"),
         ("id = ", "expected a value at character"),
+        ("bucket(id) = 1", "expected the number of bucket at character 8 of the filter, found 'id'"),
+        ("bucket(-4, id) = 1", "expected the number of bucket at character 8"),
+        ("bucket(4 id) = 1", "expected , at character 10"),
+        ("bucket(0, id) = 1", "its parameter must be > 0"),
+        ("day(4, t) = 1", "expected a column at character 5"),
+        ("day(t = 1", r"expected \) at character 7"),
+        ("sin(x) = 1", "expected a comparison at character 4"),
         ("id = 1 id", "expected and, or, or the end at character 8"),
         ("id = null", "nothing equals null, at character 6"),
         ("id not 1", "expected in, between or like at character 8"),

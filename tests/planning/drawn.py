@@ -22,7 +22,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.transforms import parse_transform
+from iceberg_hms.format.schema.transforms import Bucket, IdentityTransform, Void, parse_transform
 from iceberg_hms.format.schema.types import Type
 
 _TYPES = [
@@ -148,11 +148,16 @@ def drawn_predicates(draw: st.DrawFn) -> Expression:
         and (kind == "string" or "starts-with" not in each.value)
     ]
     operator = draw(st.sampled_from(operators))
-    value = column_values(COLUMNS[name]).map(lambda each: _literal(of, each))
+    transform = parse_transform(draw(st.sampled_from(["identity", *_TRANSFORMS[kind]])))
+    if isinstance(transform, Void) or (kind == "string" and isinstance(transform, Bucket)):
+        transform = IdentityTransform()
     if operator.is_unary:
-        return Predicate(operator, name)
+        return Predicate(operator, name, (), transform if kind not in ("float", "double") else None)
+    result = transform.result_type(of)
+    value = column_values(COLUMNS[name]).map(lambda each: _literal(result, transform.apply(each, of)))
     sizes = {"min_size": 0, "max_size": 6} if operator.is_set else {"min_size": 1, "max_size": 1}
-    return Predicate(operator, name, tuple(draw(st.lists(value, **sizes))))  # type: ignore[arg-type]
+    found = tuple(draw(st.lists(value, **sizes)))  # type: ignore[arg-type]
+    return Predicate(operator, name, found, None if isinstance(transform, IdentityTransform) else transform)
 
 
 def _literal(of: Type, value: Any) -> Any:

@@ -154,6 +154,12 @@ def test_bounds_from_before_a_promotion_serve() -> None:
     assert may("n > 5", high=[struct.pack("<i", 4), struct.pack("<i", 6), *longs(5, 7)]) == [False, True, False, True]
 
 
+@pytest.mark.parametrize("where", ["bucket(4, n) = 1", "truncate(10, n) < -50", "truncate(1, t) like 'z%'"])
+def test_bounds_are_none_of_what_a_transform_makes(where: str) -> None:
+    low, high = (longs(5, 5), longs(6, 6)) if " n" in where else ([b"a", b"a"], [b"b", b"b"])
+    assert may(where, low=low, high=high, values=[10, 10], nulls=[0, 10]) == [True, False]
+
+
 def test_uuids_are_ruled_out_by_counts_alone() -> None:
     low = high = [b"\x00" * 16, b"\x00" * 16]
     where = "u = '00000000-0000-0000-0000-000000000001'"

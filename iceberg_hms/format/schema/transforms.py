@@ -35,8 +35,8 @@ _TIMESTAMPS = _MICROS | _NANOS
 class Transform:
     """Base of all transforms. `str(transform)` is the text that specs store."""
 
-    #: The text of a transform without a parameter.
-    name: ClassVar[str]
+    #: The text of a transform without a parameter; empty: it has one.
+    name: ClassVar[str] = ""
     #: Names of the accepted source types, without parameters; empty: all primitive types.
     sources: ClassVar[frozenset[str]] = frozenset()
     #: The type of the partition values; None: that of the source.
