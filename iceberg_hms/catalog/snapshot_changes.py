@@ -136,18 +136,19 @@ def changes_between(
     metadata: TableMetadata, from_snapshot: int | str | None, to_snapshot: int | str, manifests: Manifests
 ) -> SnapshotChanges:
     """The changes after one snapshot up to and with another one. Arguments and errors as `Table.changes`."""
-    to_id = _id_of(metadata, to_snapshot)
+    to_id = snapshot_id_of(metadata, to_snapshot)
     if to_id is None:
         # Main of a table without snapshots: nothing changed since nothing.
         if from_snapshot is None:
             return SnapshotChanges(metadata, (), manifests)
         raise InvalidInput("the table has no current snapshot", next_step="pass to_snapshot")
-    from_id = None if from_snapshot is None else _id_of(metadata, from_snapshot)
+    from_id = None if from_snapshot is None else snapshot_id_of(metadata, from_snapshot)
     return SnapshotChanges(metadata, snapshots_after(metadata, from_id, to_id), manifests)
 
 
-def _id_of(metadata: TableMetadata, wanted: int | str) -> int | None:
-    """The id of a snapshot that its id, a branch or a tag names; None for a `main` without one."""
+def snapshot_id_of(metadata: TableMetadata, wanted: int | str) -> int | None:
+    """The id of a snapshot that its id, a branch or a tag names; None for a `main` without one. Raises InvalidInput for
+    a name of none."""
     if not isinstance(wanted, str):
         return wanted
     ref = metadata.ref(wanted)

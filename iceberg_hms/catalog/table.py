@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
@@ -16,11 +17,16 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging.staging import RecordedWrites
+from iceberg_hms.expressions import Expression, as_expression
+from iceberg_hms.expressions.expression import ALWAYS_TRUE
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, SnapshotLogEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortOrder
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.scan import Scan
 
 
 class Table(
@@ -148,6 +154,39 @@ class Table(
         snapshot after it has; None: since the beginning. Raises InvalidInput if the table has no such snapshot, and if
         the first is no ancestor of the second, or the way between them has expired."""
         return changes_between(self.metadata, from_snapshot, to_snapshot, self._access.services.ports.manifests())
+
+    def scan(
+        self,
+        where: str | Expression | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        branch: str | None = None,
+        as_of: Timestamp | None = None,
+        case_sensitive: bool = True,
+    ) -> Scan:
+        """Which files a reader of the table reads: `table.scan("level = 'ERROR'").plan()` is an Arrow table of them.
+
+        where: rows that are wanted, as text or expression; None: all. Files that can have none are left out.
+        columns: names of the columns that are wanted; None: all. They are checked; the files are the same.
+        snapshot_id, branch, as_of: what to read: a snapshot, a branch or tag, or what was current at a time
+        (milliseconds since 1970 UTC, or a datetime with a time zone). None of them: main, as this object has it.
+        Names are those of the table's columns; of an older snapshot, of the columns that it had, if they fit those.
+        case_sensitive: whether the filter and `columns` have to spell them as the schema does.
+        Raises InvalidInput for a column, a snapshot, a branch or a time that the table does not have."""
+        from iceberg_hms.catalog.scan import scan_of
+
+        return scan_of(
+            str(self._name),
+            self.metadata,
+            self._access.services,
+            where=ALWAYS_TRUE if where is None else as_expression(where),
+            columns=columns,
+            snapshot_id=snapshot_id,
+            branch=branch,
+            as_of=as_of,
+            case_sensitive=case_sensitive,
+        )
 
     def _submit(
         self,

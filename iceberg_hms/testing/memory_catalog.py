@@ -18,8 +18,10 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.operations.view_operations import ViewOperations
 from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.planning.layout import VERSION as LAYOUT_VERSION
 from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.storage.kept_columns import ColumnFolder
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_hive import MemoryHiveTables
@@ -79,6 +81,7 @@ def memory_catalog(
         lock = MemoryTableLock(runtime=threads)
         lock.short_lease_seconds = loaded.lock_short_lease_ms / 1000
         manifests = ManifestStore(files, loaded, threads)
+        kept = ColumnFolder.configured(loaded, threads, layout=LAYOUT_VERSION)
         ports = CommitPorts(
             pointer=pointer,
             lock=lock,
@@ -98,7 +101,7 @@ def memory_catalog(
             stage_proofs=StageProofs.of_process(threads),
             open_input=files.open,
             use_manifest_memory=manifests.use_memory,
-            manifest_columns=ManifestColumns(manifests),
+            manifest_columns=ManifestColumns(manifests, kept),
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,
