@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import MissingFile as MissingFile
     from iceberg_hms.errors import NamespaceNotEmpty as NamespaceNotEmpty
     from iceberg_hms.errors import NoSuchNamespace as NoSuchNamespace
+    from iceberg_hms.errors import NoSuchPlanId as NoSuchPlanId
+    from iceberg_hms.errors import NoSuchPlanTask as NoSuchPlanTask
     from iceberg_hms.errors import NoSuchTable as NoSuchTable
     from iceberg_hms.errors import NoSuchView as NoSuchView
     from iceberg_hms.errors import NoSuchWarehouse as NoSuchWarehouse
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NotAnIcebergView as NotAnIcebergView
     from iceberg_hms.errors import NotAuthenticated as NotAuthenticated
     from iceberg_hms.errors import NotFound as NotFound
+    from iceberg_hms.errors import PlanUnavailable as PlanUnavailable
     from iceberg_hms.errors import ProvedFailure as ProvedFailure
     from iceberg_hms.errors import QueueFull as QueueFull
     from iceberg_hms.errors import ReadOnly as ReadOnly
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from iceberg_hms.format.metadata.table_metadata import TableMetadata as TableMetadata
 
 _ERRORS = (
+    "PlanUnavailable",
     "ProvedFailure",
     "AccessDenied",
     "AlreadyExists",
@@ -113,6 +117,8 @@ _ERRORS = (
     "MissingFile",
     "NamespaceNotEmpty",
     "NoSuchNamespace",
+    "NoSuchPlanId",
+    "NoSuchPlanTask",
     "NoSuchTable",
     "NoSuchWarehouse",
     "NoSuchView",

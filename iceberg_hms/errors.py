@@ -186,6 +186,28 @@ class NotAnIcebergView(NoSuchView):
         )
 
 
+class NoSuchPlanId(NotFound):
+    """No plan of a scan has this id: it is damaged, of another table or of another server's key, or what it was made of
+    is gone."""
+
+    default_next_step = "plan the scan again"
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"The plan does not exist: {why}")
+
+
+class NoSuchPlanTask(NotFound):
+    """A plan of a scan has no such task: it is damaged, of another table or of another server's key, or what it was
+    made of is gone."""
+
+    default_next_step = "plan the scan again"
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"The plan task does not exist: {why}")
+
+
 class MissingFile(NotFound):
     """A file that the caller or a table's metadata names does not exist."""
 
@@ -351,6 +373,13 @@ class CredentialsUnavailable(IcebergHmsError):
         "send the request again; if it goes on, the server's operator sees to `rest.vended-role-arn`, the server's own "
         "credentials for S3 and the store's token service (STS)"
     )
+
+
+class PlanUnavailable(IcebergHmsError):
+    """The server did not plan a scan: it took too long, or the process that planned it ended."""
+
+    proved_failed = True
+    default_next_step = "send the request again, ask for fewer files, or plan in the client: scan-planning-mode=client"
 
 
 class MetastoreError(IcebergHmsError):

@@ -64,6 +64,8 @@ PROVED = {
     "NotAnIcebergTable",
     "NoSuchView",
     "NotAnIcebergView",
+    "NoSuchPlanId",
+    "NoSuchPlanTask",
     "MissingFile",
     "AlreadyExists",
     "AlreadyIceberg",
@@ -81,6 +83,7 @@ PROVED = {
     "ScopeMissing",
     "IssuerUnavailable",
     "CredentialsUnavailable",
+    "PlanUnavailable",
     "ProvedFailure",
 }
 

@@ -57,6 +57,8 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.NoSuchWarehouse: ErrorRule(404, "NoSuchWarehouseException"),
     errors.NoSuchTable: ErrorRule(404, "NoSuchTableException"),
     errors.NoSuchView: ErrorRule(404, "NoSuchViewException"),
+    errors.NoSuchPlanId: ErrorRule(404, "NoSuchPlanIdException"),
+    errors.NoSuchPlanTask: ErrorRule(404, "NoSuchPlanTaskException"),
     errors.NotFound: ErrorRule(404, "NotFoundException"),
     errors.AlreadyExists: ErrorRule(409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: ErrorRule(409, "NamespaceNotEmptyException"),
@@ -69,6 +71,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.MetastoreUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     errors.ResourceExhausted: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     errors.CredentialsUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
+    errors.PlanUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     Exception: ErrorRule(500, "ServiceFailureException"),
 }
 
@@ -101,6 +104,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.IssuerUnavailable: "",
     errors.MissingFile: "The file of the table's metadata_location does not exist, or one that it names",
     errors.CommitStateUnknown: "It is not known whether the change was made",
+    errors.PlanUnavailable: "",
     errors.MetastoreUnavailable: "The metastore does not answer",
     errors.MetastoreRefused: "The metastore refused the request",
     errors.AccessDenied: "The metastore does not allow this server to do it",

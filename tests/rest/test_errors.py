@@ -49,6 +49,9 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageRefused("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.CredentialsUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
+    (errors.NoSuchPlanId("x"), 404, "NoSuchPlanIdException", 404, "NoSuchPlanIdException"),
+    (errors.NoSuchPlanTask("x"), 404, "NoSuchPlanTaskException", 404, "NoSuchPlanTaskException"),
+    (errors.PlanUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
     (errors.ResourceExhausted("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.FileBeyondLimit("file:/x", "large"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
@@ -118,6 +121,7 @@ def test_no_other_response_has_a_retry_after() -> None:
         errors.MetastoreUnavailable,
         errors.ResourceExhausted,
         errors.CredentialsUnavailable,
+        errors.PlanUnavailable,
     }
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), "the-id", commit=True).headers
 
