@@ -40,12 +40,14 @@ from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.payloads import decode_segment
+from iceberg_hms.rest.plan_tokens import PlanTokens
+from iceberg_hms.rest.planning import Planning, planning_of
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import send_in_parts
 from iceberg_hms.rest.routing import Match, Routes
-from iceberg_hms.rest.settings import RestSettings, VendedCredentials
+from iceberg_hms.rest.settings import RestSettings, ScanPlanning, VendedCredentials
 from iceberg_hms.rest.warehouses import DEFAULT_WAREHOUSE, is_warehouse_name
 
 #: What supervisors ask again and again.
@@ -86,6 +88,7 @@ def create_app(
         each.use_memory(memory)
         if key is not None:
             each.use_signing_key(key)
+    tokens = PlanTokens.of_process(clock) if key is None else PlanTokens(key)
     context = ServerContext(
         catalog=_for_clients(catalog, settings, free=free_locations),
         settings=settings,
@@ -100,6 +103,7 @@ def create_app(
         clock=clock,
         warehouses={name: each for name, (_, each) in served.items()},
         vending=_vending(catalog, settings),
+        planning=_planning(catalog, settings, tokens, clock, free=free_locations),
     )
     catalog.subscribe(context.counters.count_event)
     catalog.subscribe(ServerTrail(clock, DEFAULT_WAREHOUSE).write)
@@ -114,6 +118,7 @@ def create_app(
             write_threads=_write_threads(its),
             warehouse=name,
             vending=_vending(each, its),
+            planning=_planning(each, its, tokens, clock, free=free_locations),
         )
         each.subscribe(context.counters.count_event)
         each.subscribe(ServerTrail(clock, name).write)
@@ -136,6 +141,14 @@ def _vending(catalog: Catalog, settings: RestSettings) -> CredentialVending | No
     if make is None:
         raise ConfigError("`rest.vended-credentials` is set, but this catalog is in memory", next_step="leave it out")
     return make(role_arn=settings.rest_vended_role_arn, duration_seconds=settings.rest_vended_duration_seconds)
+
+
+def _planning(
+    catalog: Catalog, settings: RestSettings, tokens: PlanTokens, clock: Clock, *, free: bool
+) -> Planning | None:
+    if settings.rest_scan_planning == ScanPlanning.OFF:
+        return None
+    return planning_of(catalog, settings, tokens, clock, free_locations=free)
 
 
 def _memory(max_bytes: int, catalogs: Iterable[Catalog]) -> MemoryBudget:
@@ -331,6 +344,8 @@ class App:
         for context in self._contexts:
             context.read_threads.close()
             context.write_threads.close()
+            if context.planning is not None:
+                context.planning.close()
         # The server has closed all connections: nothing waits for the event loop.
         self._context.purges.close()
         self._failures.flush()

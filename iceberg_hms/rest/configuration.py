@@ -7,11 +7,11 @@ from typing import Final
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchWarehouse
-from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, vended_credentials, views
+from iceberg_hms.rest import commits, metrics_reports, namespaces, scan_planning, tables, vended_credentials, views
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
-from iceberg_hms.rest.settings import RestSettings, VendedCredentials
+from iceberg_hms.rest.settings import PLANNING_MODE, RestSettings, ScanPlanning, VendedCredentials
 from iceberg_hms.rest.warehouses import is_warehouse_name
 
 CONFIG_TEMPLATE: Final = "/v1/config"
@@ -26,6 +26,8 @@ _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
 _TABLES: Final = _NAMESPACE + "/tables"
 _TABLE: Final = _TABLES + "/{table}"
 TABLE_IN_NO_NAMESPACE: Final = _NAMESPACES + "//tables/{table}"
+_PLANS: Final = _TABLE + "/plan"
+_PLAN: Final = _PLANS + "/{plan-id}"
 _VIEWS: Final = _NAMESPACE + "/views"
 _VIEW: Final = _VIEWS + "/{view}"
 
@@ -72,9 +74,20 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 CREDENTIALS: Final = Endpoint("GET", _TABLE + "/credentials", vended_credentials.load_credentials, Action.LOAD_TABLE)
 
 
+#: What it serves where it plans scans.
+PLANNING: Final[tuple[Endpoint, ...]] = (
+    Endpoint("POST", _PLANS, scan_planning.plan_table_scan, Action.LOAD_TABLE, plans=True),
+    Endpoint("GET", _PLAN, scan_planning.fetch_planning_result, Action.LOAD_TABLE, plans=True),
+    Endpoint("DELETE", _PLAN, scan_planning.cancel_planning, Action.LOAD_TABLE, plans=True),
+    Endpoint("POST", _TABLE + "/tasks", scan_planning.fetch_scan_tasks, Action.LOAD_TABLE, plans=True),
+)
+
+
 def endpoints_of(settings: RestSettings) -> tuple[Endpoint, ...]:
     """What a warehouse with these settings serves and advertises."""
-    return ENDPOINTS if settings.rest_vended_credentials == VendedCredentials.NONE else (*ENDPOINTS, CREDENTIALS)
+    vends = settings.rest_vended_credentials != VendedCredentials.NONE
+    plans = settings.rest_scan_planning != ScanPlanning.OFF
+    return (*ENDPOINTS, *((CREDENTIALS,) if vends else ()), *(PLANNING if plans else ()))
 
 
 def advertised(endpoint: Endpoint) -> str:
@@ -100,8 +113,9 @@ def get_config(request: RestRequest) -> Response:
     if (separator := settings.rest_namespace_separator) != DEFAULT_SEPARATOR:
         decided["namespace-separator"] = separator
     reports = {_METRICS_REPORTING_ENABLED: str(context.settings.rest_log_metrics_reports).lower()}
+    planning = {PLANNING_MODE: "server"} if settings.rest_scan_planning == ScanPlanning.PREFERRED else {}
     body = {
-        "defaults": {**reports, **settings.client_defaults},
+        "defaults": {**reports, **planning, **settings.client_defaults},
         "overrides": {**settings.client_overrides, **decided},
         "endpoints": [advertised(endpoint) for endpoint in endpoints_of(settings)],
     }

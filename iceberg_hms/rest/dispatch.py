@@ -43,6 +43,7 @@ from iceberg_hms.rest.errors import CONFLICT, error_response
 from iceberg_hms.rest.held_reads import HeldReads
 from iceberg_hms.rest.payloads import Page, decode_segment, joined_parts
 from iceberg_hms.rest.pending_response import PendingResponse
+from iceberg_hms.rest.planning import Planning
 from iceberg_hms.rest.purges import Purges
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
@@ -90,10 +91,10 @@ class ServerContext:
     the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
     warehouse: its name. warehouses: the settings of all that the server has, by name. vending: makes
     credentials for clients that ask for them; None: nothing does. table_config: what the others get with a table.
-    held_reads: what reads of tables wait in while the metastore is away.
+    held_reads: what reads of tables wait in while the metastore is away. planning: plans scans; None: nothing does.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
-    the server's, except catalog, settings and vending."""
+    the server's, except catalog, settings, vending and planning."""
 
     catalog: Catalog
     settings: RestSettings
@@ -110,6 +111,7 @@ class ServerContext:
     warehouse: str = DEFAULT_WAREHOUSE
     warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
     vending: CredentialVending | None = None
+    planning: Planning | None = None
     table_config: TableConfig = field(init=False)
     held_reads: HeldReads = field(init=False)
 
@@ -214,6 +216,7 @@ class Endpoint:
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     refuses_itself: its handler looks at the table before it says that the server is read-only.
     is_held: it waits for a metastore that is away (`held_reads`): it changes nothing, and its body is empty.
+    plans: its handler runs on the threads of plans.
     """
 
     method: str
@@ -225,6 +228,7 @@ class Endpoint:
     never_blocks: bool = False
     refuses_itself: bool = False
     is_held: bool = False
+    plans: bool = False
 
 
 class Resource:
@@ -304,6 +308,8 @@ class Resource:
         )
         incoming.entry.begun = True
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
+        if endpoint.plans and context.planning is not None:
+            threads = context.planning.threads
         if endpoint.is_held:
             return await context.held_reads.run(
                 lambda: threads.run_for(held.caller, partial(_read, endpoint, request)), incoming.received

@@ -39,8 +39,12 @@ OF_ONE_WAREHOUSE: Final = frozenset(
         "rest.locations",
         "rest.max-page-size",
         "rest.namespace-separator",
+        "rest.planning-max-files",
+        "rest.planning-processes",
+        "rest.planning-wait-ms",
         "rest.purge",
         "rest.read-only",
+        "rest.scan-planning",
         "rest.table-config",
         "rest.threads",
         "rest.vended-credentials",
@@ -52,7 +56,8 @@ OF_ONE_WAREHOUSE: Final = frozenset(
 #: Bytes of the shortest key that a file may have.
 _KEY_MIN: Final = 32
 _DECIDED: Final = frozenset({"namespace-separator", "prefix"})
-_PLANNING: Final = "scan-planning-mode"
+#: The property of clients that says who plans scans.
+PLANNING_MODE: Final = "scan-planning-mode"
 
 
 class PurgePolicy(StrEnum):
@@ -68,6 +73,14 @@ class VendedCredentials(StrEnum):
 
     NONE = "none"
     STS = "sts"
+
+
+class ScanPlanning(StrEnum):
+    """Whether the server plans scans (`rest.scan-planning`)."""
+
+    OFF = "off"
+    OFFERED = "offered"
+    PREFERRED = "preferred"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +265,37 @@ class RestSettings(SettingsGroup):
         "How long such credentials live, in seconds. Each client gets at least a third of it. A role bounds it, to an "
         "hour where the server's own credentials are those of a role.",
     )
+    rest_scan_planning: str = text(
+        "rest.scan-planning",
+        "Whether the server plans scans for clients: never (`off`), for those that ask for it with "
+        "`scan-planning-mode=server` (`offered`), or for all that do not set it otherwise (`preferred`).",
+        ScanPlanning.OFFERED.value,
+        choices=tuple(each.value for each in ScanPlanning),
+    )
+    rest_planning_wait_ms: int = number(
+        "rest.planning-wait-ms",
+        10_000,
+        100,
+        DAY_MS,
+        "After so long an answer to a client that plans a scan has the tasks that were found, and names the rest to be "
+        "asked for.",
+    )
+    rest_planning_max_files: int = number(
+        "rest.planning-max-files",
+        20_000,
+        1,
+        1_000_000,
+        "Files in one such answer: it ends with the manifest by which it has as many, and has so many of a manifest "
+        "with more. Fewer if the client wants statistics of columns.",
+    )
+    rest_planning_processes: int = number(
+        "rest.planning-processes",
+        2,
+        0,
+        256,
+        "Processes that plan scans of large tables, so that commits do not wait for them. They start when there is "
+        "something to plan. 0: threads of the server plan all.",
+    )
     rest_namespace_separator: str = text(
         "rest.namespace-separator",
         "What joins the parts of a namespace in paths, percent-encoded. `%2E` is for proxies that refuse `%1F`, which "
@@ -329,8 +373,11 @@ class RestSettings(SettingsGroup):
             # What the server itself decides, or what it would promise and not do.
             for name in sorted(_DECIDED & pairs.keys()):
                 raise ConfigError(f"`{key}` sets {name}, which the server itself decides", next_step="leave it out")
-            if pairs.get(_PLANNING, "client").lower() != "client":
-                raise ConfigError(f"`{key}` sets {_PLANNING}, but the server plans no scans", next_step="leave it out")
+            if self.rest_scan_planning == ScanPlanning.OFF and pairs.get(PLANNING_MODE, "client").lower() != "client":
+                raise ConfigError(
+                    f"`{key}` sets {PLANNING_MODE}, but the server plans no scans",
+                    next_step="leave it out, or set `rest.scan-planning`",
+                )
 
     def signing_key(self) -> bytes | None:
         """The key in `rest.signing-key-file`; None if none is named. Raises ConfigError for a file that cannot be read

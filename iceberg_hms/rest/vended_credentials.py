@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final
@@ -51,6 +51,19 @@ def config_of_new(request: RestRequest, table: LoadedTable) -> TableConfig:
     return _config_of(request, table, _made_of_new)
 
 
+def credentials_of_plan(request: RestRequest, table: LoadedTable) -> bytes:
+    """What the client gets with a plan, as a JSON list; nothing where a load comes without credentials.
+
+    Java's client makes a FileIO of the catalog's properties and these alone, so they say where the store is, too."""
+    found = _made_for(request, table, _made)
+    if found is None:
+        return b""
+    vending, made = found
+    return orjson.dumps(
+        [_entry(table, replace(made, properties={**_public(request, vending, table), **made.properties}))]
+    )
+
+
 def load_credentials(request: RestRequest) -> Response:
     """GET credentials: new ones, for a table of which the client has some that expire. Raises LocationNotAllowed where
     a load comes without them."""
@@ -84,29 +97,39 @@ def _made_of_new(_request: RestRequest, vending: CredentialVending, table: Loade
     return _Made(folders, vending.vend(folders, write=True)) if folders else None
 
 
-def _config_of(
-    request: RestRequest,
-    table: LoadedTable,
-    make: Callable[[RestRequest, CredentialVending, LoadedTable], _Made | None],
-) -> TableConfig:
+_Make = Callable[[RestRequest, CredentialVending, LoadedTable], _Made | None]
+
+
+def _made_for(request: RestRequest, table: LoadedTable, make: _Make) -> tuple[CredentialVending, _Made] | None:
+    """None for a client that does not ask, and for a table that comes without credentials."""
     vending, made = request.context.vending, None
     if vending is not None and asks_for_credentials(request.headers):
         try:
             made = make(request, vending, table)
         except LocationNotAllowed as error:
             logger.info("%s comes without credentials: %s", table.name, error.message)
-    return request.context.table_config if vending is None or made is None else _config(request, vending, table, made)
+    return None if vending is None or made is None else (vending, made)
 
 
-def _config(request: RestRequest, vending: CredentialVending, table: LoadedTable, made: _Made) -> TableConfig:
+def _config_of(request: RestRequest, table: LoadedTable, make: _Make) -> TableConfig:
+    found = _made_for(request, table, make)
+    return request.context.table_config if found is None else _config(request, *found, table)
+
+
+def _public(request: RestRequest, vending: CredentialVending, table: LoadedTable) -> Mapping[str, str]:
+    """What clients need besides, without secrets."""
     warehouse, name = request.context.warehouse, table.name
     prefix = "" if warehouse == DEFAULT_WAREHOUSE else f"{quote(warehouse, safe='')}/"
-    public = {
+    return {
         **vending.client_properties,
         _REFRESH_ENDPOINT: f"v1/{prefix}namespaces/{quote(name.namespace, safe='')}/tables/{quote(name.name, safe='')}"
         "/credentials",
         **request.context.settings.table_config,
     }
+
+
+def _config(request: RestRequest, vending: CredentialVending, made: _Made, table: LoadedTable) -> TableConfig:
+    public = _public(request, vending, table)
     return TableConfig(
         orjson.dumps({**public, **made.properties}),
         orjson.dumps([_entry(table, made)]),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.configuration import ENDPOINTS, advertised
+from iceberg_hms.rest.configuration import advertised, endpoints_of
 from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.rest.spec_endpoints import ENDPOINTS_OF_THE_SPEC
@@ -33,6 +33,10 @@ def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
         "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+        "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+        "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+        "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
         "POST /v1/{prefix}/namespaces/{namespace}/register",
         "POST /v1/{prefix}/tables/rename",
         "GET /v1/{prefix}/namespaces/{namespace}/views",
@@ -63,7 +67,7 @@ def test_each_endpoint_of_the_spec_is_served_and_advertised_or_absent_for_a_reas
 
 @pytest.mark.parametrize("endpoint", sorted(ENDPOINTS_OF_THE_SPEC))
 def test_what_is_not_advertised_is_no_route_or_another_method(web: Web, endpoint: str) -> None:
-    served = {advertised(each) for each in ENDPOINTS} | {"GET /v1/config"}
+    served = {advertised(each) for each in endpoints_of(RestSettings())} | {"GET /v1/config"}
     method, template = endpoint.split(" ")
     path = re.sub(r"\{[\w-]+\}", "default", template)
     for each in (path, path.replace("/default", "", 1) if "{prefix}" in template else path):
@@ -101,10 +105,10 @@ def test_the_warehouse_parameter_is_ignored(web: Web) -> None:
     assert web("GET", "/v1/config?warehouse=rck").status_code == 200
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=advertised)
+@pytest.mark.parametrize("endpoint", endpoints_of(RestSettings()), ids=advertised)
 def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> None:
     method, path = advertised(endpoint).replace("/{prefix}", "").split(" ")  # type: ignore[arg-type]
-    response = web(method, re.sub(r"\{\w+\}", "default", path))
+    response = web(method, re.sub(r"\{[\w-]+\}", "default", path))
     assert response.status_code != 405
     assert "No such route" not in response.text
 
@@ -114,7 +118,7 @@ def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> N
     [
         ("GET", "/v1/namespaces/default/functions"),
         ("POST", "/v1/transactions/commit"),
-        ("POST", "/v1/namespaces/default/tables/t/plan"),
+        ("POST", "/v1/namespaces/default/tables/t/sign"),
         ("GET", "/v1/namespaces/default/tables/t/credentials"),
         ("POST", "/v1/oauth/tokens"),
     ],
@@ -134,6 +138,21 @@ def test_clients_get_the_properties_of_the_settings() -> None:
     body = web("GET", "/v1/config").json()
     assert body["defaults"] == {**NO_REPORTS, "clients": "4", "io": "x"}
     assert body["overrides"] == {"s3.endpoint": "http://s3"}
+
+
+def test_the_server_says_that_it_plans_scans_only_where_it_prefers_to() -> None:
+    """Java and PyIceberg plan by themselves unless this property says otherwise, whatever endpoints there are."""
+    mode = {"scan-planning-mode": "server"}
+    for preference, expected in (("off", {}), ("offered", {}), ("preferred", mode)):
+        web = web_with(**{"rest.scan-planning": preference})
+        body = web("GET", "/v1/config").json()
+        # What a client sets itself wins over a default.
+        assert (body["defaults"], body["overrides"]) == ({**NO_REPORTS, **expected}, {})
+        assert web("GET", "/v1/namespaces/default/tables/t").json()["config"] == {}
+        plans = [each for each in body["endpoints"] if "/plan" in each or "/tasks" in each]
+        assert len(plans) == (0 if preference == "off" else 4)
+    web = web_with(**{"rest.scan-planning": "preferred", "rest.client-defaults": "scan-planning-mode=client"})
+    assert web("GET", "/v1/config").json()["defaults"] == {**NO_REPORTS, "scan-planning-mode": "client"}
 
 
 def test_clients_are_asked_for_reports_that_the_server_logs_or_the_operator_wants() -> None:

@@ -98,8 +98,15 @@ def test_pairs_are_separated_by_commas_or_by_lines_which_may_have_commas() -> No
 
 
 @pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
-@pytest.mark.parametrize("pair", ["prefix=x", "namespace-separator=.", "scan-planning-mode=server"])
+@pytest.mark.parametrize("pair", ["prefix=x", "namespace-separator=."])
 def test_a_property_that_the_server_decides_cannot_be_set(setting: Setting, pair: str) -> None:
     with pytest.raises(ConfigError, match="the server"):
         loaded({setting.key: pair})
-    loaded({setting.key: "scan-planning-mode=client"})
+
+
+@pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
+def test_clients_are_sent_to_a_server_for_plans_only_if_it_plans(setting: Setting) -> None:
+    loaded({setting.key: "scan-planning-mode=server"})
+    with pytest.raises(ConfigError, match="plans no scans"):
+        loaded({setting.key: "scan-planning-mode=server", "rest.scan-planning": "off"})
+    loaded({setting.key: "scan-planning-mode=client", "rest.scan-planning": "off"})
