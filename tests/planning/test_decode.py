@@ -8,7 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from iceberg_hms.format.manifests.manifest import read_header
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry, read_header
+from iceberg_hms.format.manifests.manifest_writer import ManifestWriter
+from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import IdentityTransform
 from iceberg_hms.planning import arrow_avro, decode, layout
 from iceberg_hms.planning.decode import decode_columns
 from iceberg_hms.planning.inherit import inherited
@@ -44,6 +48,14 @@ def test_columns_say_what_the_entries_do(reader: str, sample: SampleManifest) ->
     found = entries_of(inherited(columns, sample.line), 3, names_of(sample.data))
     assert [comparable(each) for each in found] == [comparable(each) for each in sample.entries()]
     check_layout(columns)
+
+
+def test_a_partition_column_of_nulls_is_there(reader: str) -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "key", "required": False, "type": "uuid"}]})
+    writer = ManifestWriter(2, schema, PartitionSpec.of([PartitionField(1, 1000, IdentityTransform(), "key")]), 1)
+    writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/a.parquet", "PARQUET", 1, 1, {"key": None})))
+    data, line = writer.finish("m.avro")
+    assert decode_columns(data, "m.avro", line).column(layout.partition(1000)).to_pylist() == [None]
 
 
 def check_layout(columns: pa.RecordBatch) -> None:
