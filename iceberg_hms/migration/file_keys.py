@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from iceberg_hms.config import Settings
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
-from iceberg_hms.migration.listing import listed_files
+from iceberg_hms.migration.listing import locations_in
 from iceberg_hms.migration.task import stores_for
 from iceberg_hms.migration.work import SourcePartition, Work
 
@@ -23,6 +23,6 @@ def manifest_keys(settings: Settings, live: bool, manifest: ManifestFile) -> Ite
 
 
 def folder_keys(work: Work, folders: Sequence[SourcePartition]) -> Iterator[tuple[str, str]]:
-    """Of the files in folders; none of one that is gone. Raises InvalidInput, StorageError."""
-    for each in listed_files(work, folders):
-        yield file_key(each.location), each.location
+    """Of the files and links in folders; none of one that is gone. Raises InvalidInput, StorageError."""
+    for each in locations_in(work, folders):
+        yield file_key(each), each

@@ -58,13 +58,14 @@ def counted(partition: SourcePartition, files: Sequence[ListedFile]) -> Partitio
     return PartitionFiles(partition.name, len(files), sum([each.length for each in files]))
 
 
-def listed_files(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[ListedFile]:
-    """The files of some partitions, as they are listed; none of a folder that is gone. Raises InvalidInput,
-    StorageError."""
+def locations_in(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[str]:
+    """The files of some partitions, as they are listed, and the links, which are not; none of a folder that is gone.
+    Raises InvalidInput, StorageError."""
     files = MigrationTask.of(work).stores.files
     for partition in partitions:
         with suppress(MissingFile):
-            yield from _files_of(files, partition, work.recursive_directory, Problems())
+            yield from map(_location, _files_of(files, partition, work.recursive_directory, Problems()))
+            yield from _links_in(files, partition)
 
 
 def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
@@ -130,15 +131,19 @@ def _files_of(
             problems.add(partition.name, ascii(each.location), InvalidInput("its name is not UTF-8"))
             continue
         found.append(each)
-    for link in store.list_links(partition.location):
-        if not _is_hidden(link[above:]):
-            problems.add(partition.name, link, _link())
+    for link in _links_in(store, partition):
+        problems.add(partition.name, link, _link())
     if is_empty and store.folder_exists(partition.location) is False:
         raise MissingFile(partition.location)
     if recursive == "fail":
         for folder in sorted(nested):
             problems.add(partition.name, folder, _nested())
     return sorted(found, key=_location)
+
+
+def _links_in(store: Files, partition: SourcePartition) -> list[str]:
+    above = len(folder_prefix(partition))
+    return sorted(each for each in store.list_links(partition.location) if not _is_hidden(each[above:]))
 
 
 def _location(file: ListedFile) -> str:

@@ -96,7 +96,8 @@ def take_files(
 
 def late_files(spark: SparkSession, table: Identifier, *, catalog: Catalog | None = None) -> LateFiles:
     """The files in the folders of a migrated table, as its Hive partitions are now, that no snapshot of it has or had:
-    they came after the migration had listed their folder, or it left them out; `add_files` takes them.
+    they came after the migration had listed their folder, or it left them out; `add_files` takes them. Symbolic links
+    are named too, which a migration does not follow.
 
     Raises NoSuchTable; InvalidInput if no migration made the table, or undo was given up.
     """

@@ -17,3 +17,13 @@ def test_a_file_has_one_key_in_its_folder_and_in_its_manifest(tmp_path: Path) ->
     listed = dict(folder_keys(work, hive.partitions))
     assert sorted(listed.values()) == files
     assert dict(pair for each in manifests for pair in manifest_keys(work.settings, True, each)) == listed
+
+
+def test_links_have_keys_of_their_own(tmp_path: Path) -> None:
+    hive = HiveFolder(tmp_path / "flights")
+    folder = hive.partition(1)
+    file = write(folder / "a")
+    for name in ("link", "_hidden"):
+        (folder / name).symlink_to(folder / "a")
+    assert [each for _, each in folder_keys(hive.work(), hive.partitions)] == [file, f"file:{folder}/link"]
+    assert len(dict(folder_keys(hive.work(), hive.partitions))) == 2

@@ -13,7 +13,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import StorageError
-from iceberg_hms.migration.listing import listed, listed_files, slices_of, with_own_folders
+from iceberg_hms.migration.listing import listed, locations_in, slices_of, with_own_folders
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import read_text
 from iceberg_hms.migration.task import MigrationTask
@@ -129,7 +129,7 @@ def test_a_folder_that_is_gone_or_cannot_be_read_is_a_problem_and_an_empty_one_i
     ]
     assert "Permission denied" in found.problems[1].reason
     with pytest.raises(StorageError, match="Permission denied"):
-        list(listed_files(hive.work(), hive.partitions))
+        list(locations_in(hive.work(), hive.partitions))
 
 
 def test_a_remote_store_that_does_not_answer_fails_the_task(hive: HiveFolder) -> None:

@@ -257,6 +257,15 @@ def test_late_files_are_named_and_can_be_added(lake: Lake) -> None:
     assert lake.data_files()["hive/flights/month=3/102"] == {"month": 3}
 
 
+def test_links_that_came_late_are_named(lake: Lake) -> None:
+    folder = lake.table(MONTHS)
+    lake.migrate()
+    (folder / "month=2" / "link").symlink_to(folder / "month=1" / "000")
+    (folder / "month=2" / "in").symlink_to(folder / "month=1")
+    late = lake.late()
+    assert (late.count, late.files) == (2, [f"file:{folder}/month=2/in", f"file:{folder}/month=2/link"])
+
+
 def test_files_that_the_iceberg_table_has_deleted_are_not_late(lake: Lake) -> None:
     folder = lake.table(MONTHS)
     lake.migrate()
