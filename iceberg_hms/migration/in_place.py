@@ -16,7 +16,7 @@ from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.coordinator.hive_ports import DATA_FOLDER, HIDDEN_FOLDER, HiveRow
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import AlreadyIceberg
+from iceberg_hms.errors import AlreadyIceberg, EngineError, MissingFile
 from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
 from iceberg_hms.format.metadata.named_locations import DATA_PATH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -74,8 +74,15 @@ def migrate(
 
 def migrate_table(driver: MigrationDriver, name: TableName, options: Options) -> MigrationReport:
     """As `migrate`, with a driver that is open."""
+    hive = driver.services.hive_tables
     try:
-        return _migrated(driver, driver.services.hive_tables.load_row(name), options)
+        row = hive.load_row(name)
+        try:
+            return _migrated(driver, row, options)
+        except (EngineError, MissingFile):
+            # A migration that is done deletes what the tasks of this one read.
+            hive.load_row(name)
+            raise
     except AlreadyIceberg as error:
         if error.hive_table is None:
             raise

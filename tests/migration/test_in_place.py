@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from iceberg_hms.errors import (
     CommitConflict,
     CommitStateUnknown,
     InvalidInput,
+    MissingFile,
     NoSuchTable,
     StorageError,
 )
@@ -253,7 +255,7 @@ def test_a_run_killed_after_the_change_is_done(lake: Lake) -> None:
     assert (report.outcome, report.metadata_location, report.files) == ("already done", location, 0)
 
 
-@pytest.mark.parametrize("stage", ["read", "staged"])
+@pytest.mark.parametrize("stage", ["read", "listed", "described", "staged"])
 def test_a_run_that_another_overtakes_says_that_it_is_done(lake: Lake, stage: str) -> None:
     lake.table(MONTHS)
     others: list[MigrationReport] = []
@@ -266,6 +268,19 @@ def test_a_run_that_another_overtakes_says_that_it_is_done(lake: Lake, stage: st
     assert [each.outcome for each in others] == ["done"]
     assert (report.outcome, report.metadata_location) == ("already done", others[0].metadata_location)
     assert lake.data_files() == PLACES
+
+
+def test_a_run_whose_listing_is_gone_while_the_table_is_a_hive_table_fails(lake: Lake) -> None:
+    lake.table(MONTHS)
+
+    def lose(stage: str) -> None:
+        if stage == "listed":
+            shutil.rmtree(lake.folder() / "_iceberg" / "migration")
+
+    with pytest.raises(MissingFile, match="listing"):
+        lake.migrate(on_stage=lose)
+    assert lake.is_hive()
+    assert lake.migrate().outcome == "done"
 
 
 def test_files_that_came_after_a_killed_run_are_in(lake: Lake) -> None:
