@@ -72,6 +72,13 @@ class HiveRow:
         return self.parameters.get("transient_lastDdlTime")
 
     @property
+    def gc_enabled(self) -> str | None:
+        """What the row says of `gc.enabled`, Iceberg's name for whether a table owns its files: that parameter, or
+        `external.table.purge`, Hive's name for it, if that is true, which it is not by default. None: nothing."""
+        purge = self.parameters.get("external.table.purge", "").lower()
+        return self.parameters.get("gc.enabled") or ("true" if purge == "true" else None)
+
+    @property
     def mark(self) -> str | None:
         """The mark of the undo that made it a Hive table again, until `HiveTables.clear_mark` removes it."""
         return self.parameters.get("metadata_location")

@@ -213,6 +213,24 @@ def test_what_maintenance_deletes_is_never_live(spark: Any, metastore: Any, cata
         undo(catalog, table)
 
 
+@pytest.mark.parametrize("purge", ["true", None])
+def test_a_table_that_is_kept_is_purged_by_drops_if_the_hive_table_was(
+    spark: Any, catalog: Any, namespace: str, tmp_path: Path, purge: str | None
+) -> None:
+    table = f"{namespace}.t"
+    properties = "" if purge is None else f"TBLPROPERTIES ('external.table.purge' = '{purge}')"
+    run(
+        spark,
+        f"CREATE EXTERNAL TABLE {table} (id INT) STORED AS PARQUET LOCATION 'file:{tmp_path}/t' {properties}",
+        f"INSERT INTO {table} VALUES (1)",
+    )
+    migrated(spark, table)
+    assert catalog.pointer(table).parameters["external.table.purge"] == "false"
+    keep(catalog, table)
+    assert catalog.pointer(table).parameters.get("external.table.purge") == purge
+    assert catalog.load_table(table).properties.get("gc.enabled") == purge
+
+
 #: In a hundred years.
 LATER = 4_900_000_000_000
 

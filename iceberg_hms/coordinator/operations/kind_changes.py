@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.files.cleanup import delete_files
@@ -53,6 +54,7 @@ from iceberg_hms.errors import (
     AlreadyIceberg,
     CommitConflict,
     CommitStateUnknown,
+    CorruptFile,
     IcebergHmsError,
     InvalidInput,
     MissingFile,
@@ -308,9 +310,9 @@ class KindChanges:
         return saved_row.read(self._ports.files, self._hive, name, location).row
 
     def keep(self, name: TableName, *, wait_seconds: float) -> None:
-        """Give up that a table can become a Hive table again: from now on its files are its own. Removes `gc.enabled`
-        if that is false, and `write.metadata.path` and `write.data.path` if they are folders which Hive does not read.
-        Harmless twice.
+        """Give up that a table can become a Hive table again: from now on its files are its own. If `gc.enabled` is
+        false, it becomes what the Hive table's row said, or is removed; `write.metadata.path` and `write.data.path` are
+        removed if they are folders which Hive does not read. Harmless twice.
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitConflict, MetastoreError, StorageError: nothing
         was changed; CommitStateUnknown.
@@ -343,14 +345,20 @@ class KindChanges:
             raise proved(error) from error
         delete_files(self._ports.files, written)
 
+    def _gc_enabled_before(self, name: TableName, record: str) -> str | None:
+        try:
+            return saved_row.read(self._ports.files, self._hive, name, record).row.gc_enabled
+        except (MissingFile, CorruptFile):
+            return None
+
     def _write_kept(self, row: Pointer, record: str, written: list[str]) -> CommitAttempt:
         """The swap after which the row has no such record, with its metadata file; notes that in `written`."""
         metadata = self._cache.version(row).metadata
         base = TableVersion(row.without_record(HIVE_TABLE), metadata)
-        gone = _properties_of_migration(metadata, record.rpartition("/")[0])
-        now = self._ports.runtime.now_ms()
-        updates = [{"action": "remove-properties", "removals": gone}] if gone else []
-        new = next_metadata(apply(metadata, updates, now_ms=now), base)
+        given = _properties_after(metadata, record.rpartition("/")[0], self._gc_enabled_before(row.name, record))
+        changed = [updates.set_properties({key: value for key, value in given.items() if value is not None})]
+        changed.append(updates.remove_properties([key for key, value in given.items() if value is None]))
+        new = next_metadata(apply(metadata, changed, now_ms=self._ports.runtime.now_ms()), base)
         location = metadata_file.new_location(new, row.metadata_location, self._ports.runtime.uuid())
         written.append(location)
         self._ports.files.write(location, self._cache.encode(new, metadata))
@@ -358,12 +366,15 @@ class KindChanges:
         return CommitAttempt(base, new, location)
 
 
-def _properties_of_migration(metadata: TableMetadata, folder: str) -> list[str]:
-    """Those that a migration set, and that are as it set them."""
+def _properties_after(metadata: TableMetadata, folder: str, gc_enabled: str | None) -> dict[str, str | None]:
+    """What becomes of the properties that a migration set, and that are as it set them; None: they are removed.
+    gc_enabled: what the Hive table's row said."""
     properties = metadata.properties
-    gone = [GC_ENABLED.name] if properties.get(GC_ENABLED.name, "").lower() == "false" else []
     paths = {metadata_file.METADATA_PATH: folder, DATA_PATH: f"{folder}/{DATA_FOLDER}"}
-    return [*gone, *(key for key, path in paths.items() if same_folder(properties.get(key), path))]
+    found: dict[str, str | None] = {key: None for key, path in paths.items() if same_folder(properties.get(key), path)}
+    if properties.get(GC_ENABLED.name, "").lower() == "false":
+        found[GC_ENABLED.name] = gc_enabled
+    return found
 
 
 def _hidden_folder(row: HiveRow, metadata: TableMetadata) -> str:

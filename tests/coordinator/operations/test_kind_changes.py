@@ -537,6 +537,29 @@ def test_properties_that_somebody_has_set_since_are_kept(lake):
     assert lake.metadata().properties["write.metadata.path"] == f"{FOLDER}/elsewhere"
 
 
+@pytest.mark.parametrize(
+    ("purge", "gc", "after"), [("TRUE", "", "true"), ("false", "", None), ("true", "false", "false")]
+)
+def test_a_table_that_is_kept_owns_its_files_as_the_hive_table_did(lake, purge, gc, after):
+    lake.hive.add(NAME, FOLDER, parameters={"external.table.purge": purge, "gc.enabled": gc})
+    lake.migrate(partitions=())
+    assert lake.metadata().properties["gc.enabled"] == "false"
+    lake.keep()
+    assert lake.metadata().properties.get("gc.enabled") == after
+
+
+@pytest.mark.parametrize("data", [None, b"{}"], ids=["gone", "damaged"])
+def test_a_table_whose_old_row_cannot_be_read_is_kept(lake, data):
+    lake.migrate()
+    saved = lake.pointer.load(NAME).hive_table
+    lake.files.delete(saved)
+    if data is not None:
+        lake.files.write(saved, data)
+    lake.keep()
+    assert lake.pointer.load(NAME).hive_table is None
+    assert "gc.enabled" not in lake.metadata().properties
+
+
 def test_a_commit_meanwhile_is_kept_too(lake):
     lake.migrate()
     lake.pointer.before_moves.append(lambda: lake.foreign_commit(colour="blue"))
