@@ -34,6 +34,7 @@ PROCESSES = {
     "distance": ("distance", "run_distance"),
     "filtered-change": ("filtered_changes", "run_filtered_change"),
     "migration-driver": ("migration", "run_driver"),
+    "planner-clients": ("planners", "run_planners"),
     "s3-client": ("s3_clients", "run_s3_client"),
     "session-inserts": ("spark_inserts", "session_inserts"),
     "worker": ("writers", "run_worker"),

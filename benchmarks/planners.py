@@ -4,8 +4,9 @@
 
 Two servers, at their defaults but for `rest.scan-planning`: one plans in processes of its own, one on its threads
 (`rest.planning-processes` 0). Blocks alternate: commits alone, then with planners at each server. Planners ask for a
-hundredth of the Atlas table's hours each, one plan after the other, and fetch all tasks. Committers send requests that
-were made before. Figures are medians of the rounds, the first of which warms up. Ends with 1 if a request fails.
+hundredth of the Atlas table's hours each, one plan after the other, and fetch all tasks. They are another process that
+gives way to all others: real ones are other machines. Committers send requests that were made before. Figures are
+medians of the rounds, the first of which warms up. Ends with 1 if a request fails.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import sys
 import tempfile
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any, Final
 
 import orjson
@@ -86,30 +90,67 @@ def _run(catalog: Any, servers: dict[str, Serving], arguments: Any) -> dict[tupl
 
 
 async def _block(uri: str, table: str, made: list[bytes], clients: int, *, with_planners: bool) -> dict[str, float]:
-    planned: list[int] = []
-    planners = [asyncio.create_task(_plan(uri, number, planned)) for number in range(clients if with_planners else 0)]
-    before = asyncio.get_running_loop().time()
+    planners = None
+    if with_planners:
+        command = [sys.executable, "-m", "benchmarks", "planner-clients", uri, str(clients)]
+        planners = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        # The first line says that each has made a plan.
+        assert planners.stdout is not None
+        await planners.stdout.readline()
+    before = perf_counter()
     sent = await loads.send(uri, table, made, clients)
-    seconds = asyncio.get_running_loop().time() - before
-    for each in planners:
-        each.cancel()
-    for each in planners:
-        with contextlib.suppress(asyncio.CancelledError):
-            await each
+    seconds = perf_counter() - before
     if sent.failed:
         raise SystemExit(f"commits failed: {sent.failed[:3]}")
-    return {"commits": sent.rate, "plans": len(planned) / seconds, "files": sum(planned) / seconds}
+    counts = {"plans": 0, "files": 0}
+    if planners is not None:
+        out, _ = await planners.communicate(b"end")
+        if planners.returncode:
+            raise SystemExit("planners failed")
+        counts = orjson.loads(out)
+    return {"commits": sent.rate, **{name: count / seconds for name, count in counts.items()}}
 
 
-async def _plan(uri: str, number: int, planned: list[int]) -> None:
+def run_planners() -> None:
+    """A process with planners, until its input ends or says something. Prints a line when each has made a plan, and one
+    with what they planned since."""
+    uri, clients = sys.argv[1], int(sys.argv[2])
+    os.nice(19)
+    counts = asyncio.run(_plan_until_told(uri, clients))
+    instruments.say(counts)
+
+
+async def _plan_until_told(uri: str, clients: int) -> dict[str, int]:
+    planned: list[int] = []
+    first = [asyncio.Event() for _ in range(clients)]
+    planners: list[asyncio.Future[Any]] = [
+        asyncio.create_task(_plan(uri, number, planned, first[number])) for number in range(clients)
+    ]
+    ready: asyncio.Future[Any] = asyncio.gather(*(each.wait() for each in first))
+    await asyncio.wait([*planners, ready], return_when=asyncio.FIRST_COMPLETED)
+    planned.clear()
+    instruments.say({"ready": ready.done()})
+    told: asyncio.Future[Any] = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    await asyncio.wait([*planners, told], return_when=asyncio.FIRST_COMPLETED)
+    counts = {"plans": len(planned), "files": sum(planned)}
+    for each in planners:
+        each.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await each
+    return counts
+
+
+async def _plan(uri: str, number: int, planned: list[int], first: asyncio.Event) -> None:
     """Plan, and fetch all tasks, until it is cancelled. planned: gets the files of each plan."""
     connection = Connection(uri)
     await connection.open()
     path = f"/v1/namespaces/{loads.NAMESPACE}/tables/atlas"
     try:
         for at in itertools.count(number * WIDTH, WIDTH):
-            first = at % (HOURS - WIDTH)
-            sides = ({"type": "gt-eq", "value": first}, {"type": "lt", "value": first + WIDTH})
+            hour = at % (HOURS - WIDTH)
+            sides = ({"type": "gt-eq", "value": hour}, {"type": "lt", "value": hour + WIDTH})
             left, right = ({**each, "term": "hour"} for each in sides)
             answer = await _post(connection, f"{path}/plan", {"filter": {"type": "and", "left": left, "right": right}})
             files = len(answer.get("file-scan-tasks", ()))
@@ -119,6 +160,7 @@ async def _plan(uri: str, number: int, planned: list[int]) -> None:
                 files += len(answer.get("file-scan-tasks", ()))
                 tasks += answer.get("plan-tasks", ())
             planned.append(files)
+            first.set()
     finally:
         connection.close()
 
