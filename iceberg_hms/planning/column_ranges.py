@@ -200,7 +200,7 @@ def _reach(predicate: BoundPredicate, of: pa.DataType) -> _Reach:
         return unfit
 
 
-def _beside(low: pa.Array | None, high: pa.Array | None, least: Any, greatest: Any) -> pa.BooleanArray | None:
+def _beside(low: pa.Array | None, high: pa.Array | None, greatest: Any, least: Any) -> pa.BooleanArray | None:
     return _either(None if low is None else pc.greater(low, greatest), None if high is None else pc.less(high, least))
 
 
@@ -219,10 +219,8 @@ def _none_between(wanted: pa.Array) -> _Reach:
     padded = pa.concat_arrays([wanted, pa.nulls((1 << rounds) - count, wanted.type)])
 
     def test(low: pa.Array | None, high: pa.Array | None) -> pa.BooleanArray | None:
-        if low is None:
-            return None if high is None else pc.less(high, wanted[0])
-        coarse = _beside(low, high, wanted[0], wanted[-1])
-        if coarse is None or pc.all(coarse, skip_nulls=False).as_py() is True:
+        coarse = _beside(low, high, wanted[-1], wanted[0])
+        if low is None or high is None or pc.all(coarse, skip_nulls=False).as_py() is True:
             return coarse
         # How many of the wanted are less than each lower bound: a binary search of all at once.
         place = pa.repeat(pa.scalar(0, pa.int32()), len(low))
@@ -231,7 +229,7 @@ def _none_between(wanted: pa.Array) -> _Reach:
             before = padded.take(pc.subtract(further, pa.scalar(1, pa.int32())))
             place = pc.if_else(pc.less(before, low).fill_null(False), further, place)
         beyond = pc.equal(place, pa.scalar(count, pa.int32()))
-        return beyond if high is None else pc.or_kleene(beyond, pc.greater(padded.take(place), high))
+        return pc.or_kleene(beyond, pc.greater(padded.take(place), high))
 
     return test
 
