@@ -125,7 +125,8 @@ class HmsCatalog(MetastoreCatalog):
             loaded = self._held(lambda: self._hms.load(name))
         metadata = _parsed(loaded)
         location = str(loaded.metadata_location)
-        return HmsTable(name, metadata, location, self._load_file_io(metadata.properties, location), self)
+        io = self._load_file_io(metadata.properties, location)
+        return HmsTable(name, metadata, location, io, self, plans=lambda: self._hms.services, ours=loaded.metadata)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether there is an Iceberg table of this name."""

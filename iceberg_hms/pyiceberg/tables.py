@@ -16,9 +16,16 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final
 
-from pyiceberg.table import Table, Transaction
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+from pyiceberg.table import DataScan, Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import Identifier
 
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.format.metadata.table_metadata import TableMetadata as OurMetadata
 from iceberg_hms.pyiceberg import upstream
+from iceberg_hms.pyiceberg.scans import HmsScan, our_metadata
 
 #: The verbs that read nothing. `add_files` looks for duplicates, once: PyIceberg does not look again after a conflict.
 BLIND_VERBS: Final = frozenset({"append", "add_files"})
@@ -89,8 +96,39 @@ class HmsTransaction(Transaction):
 
 
 class HmsTable(Table):
-    """A table whose transactions are HmsTransaction."""
+    """A table whose transactions are HmsTransaction, and whose scans our planner plans.
+
+    plans: where to plan; None: PyIceberg plans. ours: the same metadata in our library, if the caller has it."""
+
+    def __init__(
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        metadata_location: str,
+        io: FileIO,
+        catalog: Catalog,
+        *,
+        plans: Callable[[], Services] | None = None,
+        ours: OurMetadata | None = None,
+    ) -> None:
+        super().__init__(identifier, metadata, metadata_location, io, catalog)
+        self._plans = plans
+        # Of which state: a commit or `refresh` replaces the table's.
+        self._ours = None if ours is None else (metadata, ours)
 
     def transaction(self) -> Transaction:
         """A transaction on this table."""
         return HmsTransaction(self)
+
+    def scan(self, *arguments: Any, **keywords: Any) -> DataScan:
+        """As PyIceberg's."""
+        scan = super().scan(*arguments, **keywords)
+        if self._plans is None:
+            return scan
+        known = self._ours
+        if known is None or known[0] is not self.metadata:
+            try:
+                known = self._ours = self.metadata, our_metadata(self.metadata)
+            except ValueError:
+                return scan
+        return HmsScan.planned_by(scan, self._plans(), known[1])
