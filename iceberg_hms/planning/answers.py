@@ -58,7 +58,7 @@ class PlanJob:
     """What an answer is made of, besides the table's metadata. It can be sent to another process.
 
     request: names its snapshot, unless the table has none. schema_id: of the schema that was the current one when the
-    scan was planned first. run, digest: of an answer before; None: all manifests.
+    scan was planned first. run, digest: of an answer before; None: all manifests. has_residuals: as for `TasksJson`.
     """
 
     request: ScanRequest
@@ -66,6 +66,7 @@ class PlanJob:
     bounds: AnswerBounds
     run: Run | None = None
     digest: str = ""
+    has_residuals: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def answer(
     """The answer to a job. monotonic: a clock, in seconds. guard: says which lists and manifests may be read for the
     client; None: all. Raises NoSuchPlanTask for a run of another plan; LocationNotAllowed; and as `ScanPlanner`."""
     seen = guarded(manifests, guard)
-    planner = ScanPlanner(_with_schema(metadata, job.schema_id), job.request, seen, columns)
+    planner = ScanPlanner(_as_planned(metadata, job), job.request, seen, columns)
     digest = digest_of(planner.manifests)
     run = job.run or Run(0, len(planner.manifests))
     if job.run is not None and (job.digest != digest or run.end > len(planner.manifests)):
@@ -99,7 +100,8 @@ def answer(
     if guard is not None:
         for each in planner.manifests[run.first : run.end]:
             guard.check_read(each.manifest_path, "a manifest of the manifest list")
-    return _answer(planner, run, job.bounds, monotonic, digest)
+    tasks = TasksJson(planner.metadata, planner.stats_ids, planner, has_residuals=job.has_residuals)
+    return _answer(planner, run, job.bounds, tasks, monotonic, digest)
 
 
 def digest_of(manifests: Sequence[ManifestFile]) -> str:
@@ -108,21 +110,28 @@ def digest_of(manifests: Sequence[ManifestFile]) -> str:
     return hashlib.blake2b(paths.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _with_schema(metadata: TableMetadata, schema_id: int) -> TableMetadata:
-    """The metadata as if this schema were still the current one: the names of a request are its names."""
-    if metadata.current_schema_id == schema_id:
-        return metadata
-    if metadata.schema_by_id(schema_id) is None:
-        raise NoSuchPlanTask(f"the table no longer has the schema {schema_id} with which the scan was planned")
-    return metadata.replace(current_schema_id=schema_id)
+def _as_planned(metadata: TableMetadata, job: PlanJob) -> TableMetadata:
+    """The metadata as if nothing had been committed since the scan was planned first that changes what names mean."""
+    if metadata.current_schema_id != job.schema_id:
+        if metadata.schema_by_id(job.schema_id) is None:
+            raise NoSuchPlanTask(f"the table no longer has the schema {job.schema_id} with which the scan was planned")
+        metadata = metadata.replace(current_schema_id=job.schema_id)
+    if job.request.use_snapshot_schema and metadata.current_snapshot_id == job.request.snapshot_id:
+        # It was an old one: main was rolled back to it.
+        metadata = metadata.replace(current_snapshot_id=None)
+    return metadata
 
 
 def _answer(
-    planner: ScanPlanner, run: Run, bounds: AnswerBounds, monotonic: Callable[[], float], digest: str
+    planner: ScanPlanner,
+    run: Run,
+    bounds: AnswerBounds,
+    tasks: TasksJson,
+    monotonic: Callable[[], float],
+    digest: str,
 ) -> PlanAnswer:
     most = max(1, bounds.files * _COLUMNS_PER_TASK // (_COLUMNS_PER_TASK + len(planner.stats_ids)))
     until = monotonic() + bounds.seconds
-    tasks = TasksJson(planner.metadata, planner.stats_ids, planner)
     cut: list[Run] = []
     at = run.first
     for planned in planner.plan(planner.manifests[run.first : run.end]):

@@ -58,12 +58,15 @@ class Plan(Protocol):
 
 class TasksJson:
     """The file scan tasks of one answer. metadata: of the table. stats: ids of the columns whose statistics the client
-    wants."""
+    wants. has_residuals: False: all residuals are `true`, for a client that must read whole files."""
 
-    def __init__(self, metadata: TableMetadata, stats: Iterable[int], plan: Plan) -> None:
+    def __init__(
+        self, metadata: TableMetadata, stats: Iterable[int], plan: Plan, *, has_residuals: bool = True
+    ) -> None:
         self._metadata = metadata
         self._stats = sorted(set(stats))
         self._plan = plan
+        self._has_residuals = has_residuals
         self._parts: list[bytes] = []
         #: Where the answer has a delete file, by its place in `delete_files`.
         self._places: dict[int, int] = {}
@@ -165,7 +168,8 @@ class TasksJson:
 
     def _residual(self, columns: pa.RecordBatch) -> pa.Array:
         for each in self._plan.residuals[len(self._residual_texts) :]:
-            self._residual_texts.append('"residual-filter":' + orjson.dumps(to_json(each)).decode())
+            text = orjson.dumps(to_json(each)).decode() if self._has_residuals else "true"
+            self._residual_texts.append(f'"residual-filter":{text}')
         return pa.array(self._residual_texts, pa.string()).take(columns.column(RESIDUAL))
 
     def _delete_file(self, file: DataFile) -> bytes:

@@ -34,7 +34,8 @@ class PlannedScan:
     """A scan of a table's snapshot, as the first request named it.
 
     table: its UUID. snapshot_id: None for a table without snapshots. filter: in the protocol's JSON; None: none.
-    schema_id: of the current schema then. digest: as `answers.PlanAnswer`. run: None for a whole plan.
+    schema_id: of the current schema then. has_residuals: whether tasks have the filter that is left for their rows, not
+    only `true`. digest: as `answers.PlanAnswer`. run: None for a whole plan.
     """
 
     table: str
@@ -46,6 +47,7 @@ class PlannedScan:
     use_snapshot_schema: bool = False
     stats_fields: tuple[str, ...] = ()
     min_rows: int | None = None
+    has_residuals: bool = True
     digest: str = ""
     run: Run | None = None
 
@@ -61,6 +63,7 @@ class PlannedScan:
             self.use_snapshot_schema,
             self.stats_fields,
             self.min_rows,
+            self.has_residuals,
             self.digest,
             None if run is None else [run.first, run.end, run.files],
         ]

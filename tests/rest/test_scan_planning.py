@@ -405,3 +405,35 @@ def test_manifests_outside_of_what_clients_may_name_are_not_read(planned: Planne
     assert error_of(response)[:2] == (403, "ForbiddenException")
     assert "hidden" not in response.text
     assert names(planned.all_tasks()) == ["a"]
+
+
+def test_a_client_that_may_copy_whole_files_gets_no_residuals() -> None:
+    """Java's copy-on-write leaves out the row groups that a residual excludes, and their rows would be lost."""
+    planned = Planned(**{"rest.planning-max-files": 1, "rest.merge-manifests": "false"})
+    many(planned)
+    snapshot = planned.catalog.load_table(("default", "t")).metadata.current_snapshot_id
+    filter_ = {"type": "gt", "term": "size", "value": 7}
+    body = {"snapshot-id": snapshot, "use-snapshot-schema": True, "filter": filter_}
+    for select in (["day", "Level", "size"], ["size", "_file"]):
+        tasks = planned.all_tasks({**body, "select": select})
+        assert [each["residual-filter"] for each in tasks] == [True] * 12
+    tasks = planned.all_tasks({**body, "select": ["size"]})
+    assert [each["residual-filter"] for each in tasks] == [filter_] * 12
+
+
+def test_a_plan_of_an_old_snapshot_goes_on_when_main_is_rolled_back_to_it() -> None:
+    planned = Planned(**{"rest.planning-max-files": 1, "rest.merge-manifests": "false"})
+    everything = many(planned)
+    old = planned.catalog.load_table(("default", "t")).metadata.current_snapshot_id
+    assert old is not None
+    planned.catalog.load_table(("default", "t")).update_schema().rename_column("Level", "was_level").commit()
+    planned.append(data_file("later"))
+    is_null = {"type": "is-null", "term": "Level"}
+    answer = planned.plan({"snapshot-id": old, "use-snapshot-schema": True, "filter": is_null})
+    planned.catalog.load_table(("default", "t")).rollback_to_snapshot(old)
+    tasks, waiting = list(answer["file-scan-tasks"]), list(answer["plan-tasks"])
+    while waiting:
+        found = planned.web("POST", f"{PATH}/tasks", {"plan-task": waiting.pop()}).json()
+        tasks += found["file-scan-tasks"]
+        waiting += found.get("plan-tasks", ())
+    assert names(tasks) == everything
