@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 #: What decoding takes, in times of the inflated blocks: these, the file made of them, nested and flat columns.
 _TIMES_INFLATED: Final = 6
+#: Loading DataFusion takes as long as our own reader takes for so many entries, and 60 MB.
+LOADED_FOR: Final = 10_000
 #: The path in the last record; no file has it.
 _TAIL_PATH: Final = "the record behind the last entry of a manifest"
 #: The least values of Avro's types.
@@ -56,12 +58,12 @@ def read(
     None: our own reader must read it, and says what is wrong with it if anything is.
 
     admit: as for `decode_columns`. Raises CorruptFile and FileBeyondLimit for damaged blocks."""
-    datafusion = _datafusion()
+    container = stored.container
+    datafusion = _datafusion(container.record_count)
     layout_ = None if datafusion is None else _layout(orjson.dumps(stored.schema))
     if datafusion is None or layout_ is None:
         return None
     schema, tail = layout_
-    container = stored.container
     blocks: list[bytes] = []
     size = 0
     for _, raw in container.raw_blocks():
@@ -88,6 +90,8 @@ class _Process:
 
     #: Whether DataFusion's threads stayed behind in a parent: a forked child waits for them for ever.
     lost_threads = False
+    #: How many entries our own reader read since DataFusion is not loaded; about.
+    read_without = 0
 
     @classmethod
     def forked(cls) -> None:
@@ -97,10 +101,14 @@ class _Process:
 os.register_at_fork(after_in_child=_Process.forked)
 
 
-def _datafusion() -> Any:
-    """The library; None if this process cannot use it."""
+def _datafusion(entries: int) -> Any:
+    """The library, for a manifest of so many entries; None if this process cannot use it, or has not enough to read."""
     if _Process.lost_threads:
         return None
+    if "datafusion" not in sys.modules:
+        _Process.read_without += entries
+        if _Process.read_without < LOADED_FOR:
+            return None
     try:
         import datafusion
     except ImportError:
@@ -159,33 +167,34 @@ def _is_empty(schema: Any) -> bool:
     return schema == "null" or (isinstance(schema, dict) and schema.get("fields") == [])
 
 
-def _decoded(datafusion: Any, file: Sequence[bytes], count: int) -> pa.StructArray | None:
-    """The records of an Avro file, in parts; None if it was not read, or has not so many."""
+def _decoded(datafusion: Any, file: list[bytes], count: int) -> pa.StructArray | None:
+    """The records of an Avro file, in parts, which are dropped; None if it was not read, or has not so many."""
     with _path_of(file) as (path, extension):
         try:
             # A context of its own for each file: what DataFusion remembers of files goes by their paths, and a path in
-            # memory names another file the next time. All in one batch.
+            # memory names another file the next time.
             config = datafusion.SessionConfig().with_target_partitions(1).with_batch_size(count)
-            batches = datafusion.SessionContext(config).read_avro(path, file_extension=extension).collect()
+            rows = datafusion.SessionContext(config).read_avro(path, file_extension=extension)
+            # One batch is taken, and the stream never asked for another: arrow-avro 59 loops for ever where a block has
+            # bytes left after its last record.
+            batch = rows.execute_stream().next().to_pyarrow()
         except _ENDS:
             raise
         except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception; our own reader judges the file
             _log.debug("DataFusion did not read a manifest: %r", error)
             return None
-    arrays = [batch.to_struct_array() for batch in batches]
-    if sum(map(len, arrays)) != count:
-        return None
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    return batch.to_struct_array() if batch.num_rows == count else None
 
 
 @contextmanager
-def _path_of(file: Sequence[bytes]) -> Iterator[tuple[str, str]]:
-    """A path at which DataFusion finds a file, and how its name ends."""
+def _path_of(file: list[bytes]) -> Iterator[tuple[str, str]]:
+    """A path at which DataFusion finds a file, and how its name ends. file: in parts, which are dropped."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         descriptor = os.memfd_create("manifest")
         try:
             with open(descriptor, "wb", buffering=0, closefd=False) as memory:
                 memory.writelines(file)
+            file.clear()
             yield f"/proc/self/fd/{descriptor}", ""
         finally:
             os.close(descriptor)
@@ -193,6 +202,7 @@ def _path_of(file: Sequence[bytes]) -> Iterator[tuple[str, str]]:
         with tempfile.NamedTemporaryFile(suffix=".avro") as temporary:
             temporary.writelines(file)
             temporary.flush()
+            file.clear()
             yield temporary.name, ".avro"
 
 

@@ -24,9 +24,11 @@ from iceberg_hms.work import stop_if_caller_left
 #: Called with the bytes that decoding takes in all, before it takes them; raises to refuse them.
 Admit = Callable[[int], object]
 
+#: What decoding by our own reader takes, in times of the nested columns: these in parts and as one, and flat ones.
+_TIMES_COLUMNS: Final = 3
 #: Fewer entries are decoded by our own reader: DataFusion takes so long to begin. Measured: `python -m benchmarks
 #: manifest-decoders`.
-SMALL_ENTRIES: Final = 64
+SMALL_ENTRIES: Final = 50
 #: So many entries are held as Python objects.
 _ENTRIES_AT_A_TIME: Final = 1_024
 #: What is not an entry of a manifest: errors of pyarrow (ArrowInvalid is a ValueError), and of records without a field.
@@ -61,7 +63,7 @@ def decode_columns(
         if stored.container.record_count >= SMALL_ENTRIES:
             nested = arrow_avro.read(stored, partition, admit or _any)
         if nested is None:
-            nested = _read(stored, partition, with_statistics=stats is None or bool(stats))
+            nested = _read(stored, partition, admit or _any, with_statistics=stats is None or bool(stats))
         return flat_columns(nested, partition, stats)
     except _DAMAGED as error:
         raise CorruptFile(location, f"an entry is not a manifest's: {error}") from error
@@ -71,13 +73,19 @@ def _any(size: int) -> None:
     """Any memory will do."""
 
 
-def _read(stored: StoredManifest, partition: list[PartitionColumn], *, with_statistics: bool) -> Mapping[str, pa.Array]:
+def _read(
+    stored: StoredManifest, partition: list[PartitionColumn], admit: Admit, *, with_statistics: bool
+) -> Mapping[str, pa.Array]:
     """By our own reader: the fields of entries, of their files, and of their partition tuples."""
     records = stored.container.records(stored.parsed)
     types = {**layout.TYPES, **(layout.MAPS if with_statistics else {})}
-    chunks = [_chunk(part, types, partition) for part in _parts(records)]
-    if not chunks:
-        chunks = [_chunk([], types, partition)]
+    chunks = [_chunk([], types, partition)]
+    size = 0
+    for part in _parts(records):
+        chunk = _chunk(part, types, partition)
+        size += sum(column.nbytes for column in chunk.values())
+        admit(_TIMES_COLUMNS * size)
+        chunks.append(chunk)
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 

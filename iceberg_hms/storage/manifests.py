@@ -180,18 +180,16 @@ class ManifestStore:
         manifest and its columns take is counted until the next ones are taken. Raises as `read`, and what `decode`
         raises."""
         ahead: deque[tuple[Begun[tuple[Result, ReadFile]], int]] = deque()
-        held = 0
         try:
             for file in files:
                 length = max(0, file.manifest_length)
-                while len(ahead) >= self.io_threads or (len(ahead) >= _AHEAD and held + length > _AHEAD_BYTES):
-                    begun, size = ahead.popleft()
-                    held -= size
-                    yield begun.result()[0]
+                while len(ahead) >= self.io_threads or (
+                    len(ahead) >= _AHEAD and length + sum(size for _, size in ahead) > _AHEAD_BYTES
+                ):
+                    yield from _taken(ahead.popleft()[0])
                 ahead.append((self.runtime.begin(partial(self._decode, file, decode)), length))
-                held += length
             while ahead:
-                yield ahead.popleft()[0].result()[0]
+                yield from _taken(ahead.popleft()[0])
         finally:
             for begun, _ in ahead:
                 begun.abandon()
@@ -205,7 +203,18 @@ class ManifestStore:
         def admit(size: int) -> None:
             read.memory.require(own + size, file.manifest_path)
 
-        return decode(file, read.data, admit), read
+        try:
+            return decode(file, read.data, admit), read
+        except BaseException:
+            # As in `read`.
+            read.memory.resize(0)
+            raise
+
+
+def _taken(begun: Begun[tuple[Result, ReadFile]]) -> Iterator[Result]:
+    """The result of a decoded manifest, whose memory counts until the caller goes on."""
+    decoded = begun.result()
+    yield decoded[0]
 
 
 @dataclass(frozen=True, slots=True)

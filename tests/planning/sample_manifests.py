@@ -278,3 +278,9 @@ def _other_names(schema: Any) -> Any:
         new |= {"name": f"f{schema['field-id']}"} if "field-id" in schema else {}
         return {**schema, **new}
     return schema
+
+
+def simple_record(path: str) -> dict[str, Any]:
+    """An added file in an unpartitioned table."""
+    file = {"file_path": path, "file_format": "PARQUET", "partition": {}, "record_count": 1, "file_size_in_bytes": 1}
+    return {"status": 1, "data_file": {"content": 0, **file}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
@@ -15,6 +16,12 @@ from iceberg_hms.planning import arrow_avro
 from iceberg_hms.planning.flat_columns import partition_columns
 from tests.forking import said_by
 from tests.planning.sample_manifests import manifest_bytes
+
+
+@pytest.fixture(autouse=True)
+def _datafusion_is_loaded() -> None:
+    importlib.import_module("datafusion")
+
 
 LINE = ManifestFile("m.avro", 1, 3, 77)
 
@@ -70,8 +77,24 @@ def test_a_temporary_file_serves_where_there_are_no_files_in_memory(monkeypatch:
     assert read(opened())["file_path"].to_pylist() == ["file:/a"] * 100
 
 
+LITTLE = """
+import sys
+
+from tests.planning.test_arrow_avro import opened, read
+
+for count in (4_000, 5_000, 2_000, 100):
+    print(read(opened(count)) is not None, "datafusion" in sys.modules)
+"""
+
+
+def test_datafusion_is_loaded_when_there_is_much_to_read() -> None:
+    assert said_by(LITTLE).split("\n") == ["False False", "False False", "True True", "True True", ""]
+
+
 FORKED = """
 import os
+
+import datafusion
 
 from tests.planning.test_arrow_avro import opened, read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,85 @@ def test_a_manifest_for_which_there_is_no_memory_is_not_read(claimed: int) -> No
     opened.use_memory(budget)
     with pytest.raises(ResourceExhausted, match=f"leave no {2 * length} bytes of memory for {line.manifest_path}"):
         list(opened.open().entries([replace(line, manifest_length=claimed)]))
+    assert budget.held() == 0
+
+
+class Noted(ThreadRuntime):
+    """Notes how many begun functions are ahead of who takes the results, at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = self.most = self.abandoned = 0
+
+    def begin(self, function: Any) -> Any:
+        self.ahead += 1
+        self.most = max(self.most, self.ahead)
+        return NotedFunction(self, super().begin(function))
+
+
+class NotedFunction:
+    def __init__(self, runtime: Noted, begun: Any) -> None:
+        self.runtime, self.begun = runtime, begun
+
+    def result(self) -> Any:
+        self.runtime.ahead -= 1
+        return self.begun.result()
+
+    def abandon(self) -> None:
+        self.runtime.abandoned += 1
+        self.begun.abandon()
+
+
+@pytest.mark.parametrize(("length", "ahead"), [(1, 4), (3 << 20, 2), (9 << 20, 1), (-1, 4)])
+def test_manifests_are_decoded_some_ahead_in_order(length: int, ahead: int) -> None:
+    """The lengths are what the lists say."""
+    runtime = Noted()
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=4), runtime)
+    [line] = written(opened, added(3))
+    lines = [replace(line, manifest_length=length, added_snapshot_id=number) for number in range(20)]
+    found = list(opened.decode_each(lines, lambda file, data, _admit: (file.added_snapshot_id, len(data))))
+    assert found == [(number, line.manifest_length) for number in range(20)]
+    assert runtime.most == ahead
+    assert runtime.abandoned == 0
+
+
+def test_two_manifests_are_decoded_at_the_same_time() -> None:
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=4), ThreadRuntime())
+    [line] = written(opened, added(3))
+    both = threading.Barrier(2, timeout=30)
+    assert sorted(opened.decode_each([line] * 2, lambda *_: both.wait())) == [0, 1]
+
+
+def test_who_takes_no_more_columns_stops_the_decoding() -> None:
+    runtime = Noted()
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=4), runtime)
+    [line] = written(opened, added(3))
+    decoding = opened.decode_each([line] * 20, lambda *_: 7)
+    assert next(decoding) == 7
+    decoding.close()  # type: ignore[attr-defined]
+    assert runtime.abandoned == 3
+
+
+def test_what_is_decoded_counts_in_the_budget_until_the_next_is_taken() -> None:
+    opened = store(MemoryFiles(), io_threads=1)
+    [line] = written(opened, added(3))
+    budget = MemoryBudget(2 * line.manifest_length + 1_000)
+    opened.use_memory(budget)
+
+    def decode(_file: ManifestFile, _data: bytes, admit: Callable[[int], object]) -> int:
+        admit(10)
+        admit(1_000)
+        return 7
+
+    decoding = opened.decode_each([line] * 3, decode)
+    for _ in range(3):
+        assert next(decoding) == 7
+        assert budget.held() == 2 * line.manifest_length + 1_000
+    assert next(decoding, None) is None
+    assert budget.held() == 0
+
+    with pytest.raises(ResourceExhausted, match=line.manifest_path):
+        list(opened.decode_each([line], lambda _file, _data, admit: admit(1_001)))
     assert budget.held() == 0
 
 
