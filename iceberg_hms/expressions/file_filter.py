@@ -158,8 +158,13 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
 
 
 def _decoder(predicate: BoundPredicate) -> Callable[[bytes], Any]:
-    """Bounds of a column are none of what a transform makes of its values."""
-    return bound_decoder(predicate.type) if predicate.transform is None else lambda _: None
+    """Reads a bound of the column as one of what is compared. It is none of what a transform makes that has another
+    order than its values."""
+    transform, of = predicate.transform, predicate.source or predicate.type
+    decode = bound_decoder(of)
+    if transform is None:
+        return decode
+    return (lambda data: transform.apply(decode(data), of)) if transform.keeps_order else lambda _: None
 
 
 def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[Sequence[FieldSummary]], bool]:

@@ -13,13 +13,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_hms.expressions.binding import BoundPredicate
 from iceberg_hms.expressions.bounds import bound_decoder
 from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.transforms import Hour, Transform
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 from iceberg_hms.planning import layout
 
 FLOATING: Final = frozenset({"float", "double"})
 _MICROS: Final = 86_400_000_000
+_DATE: Final = PrimitiveType("date")
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -55,15 +58,21 @@ def comparable_type(of: Type) -> pa.DataType | None:
     return _TYPES.get(kind)
 
 
-def decoded_bounds(batch: pa.RecordBatch, column_id: int, of: Type) -> tuple[pa.Array | None, pa.Array | None]:
-    """The lower and the upper bounds of a column, in `comparable_type(of)`; None: no file has one.
+def decoded_bounds(batch: pa.RecordBatch, predicate: BoundPredicate) -> tuple[pa.Array | None, pa.Array | None]:
+    """The lower and the upper bounds of what a predicate compares, in the `comparable_type` of its type; None: no file
+    has one. If it compares what a transform makes, that keeps the order of values.
 
     Where one of two floats is NaN or cannot be read, both are null: its writer took NaN for a number, so that the other
     one proves nothing. Raises ValueError or an error of Arrow for bounds that it cannot hold."""
+    of = predicate.source or predicate.type
     stored = [
-        layout.column(batch, layout.statistic(name, column_id)) for name in (layout.LOWER_BOUND, layout.UPPER_BOUND)
+        layout.column(batch, layout.statistic(name, predicate.field_id))
+        for name in (layout.LOWER_BOUND, layout.UPPER_BOUND)
     ]
     low, high = (None if each is None else _decoded(each, of) for each in stored)
+    if predicate.transform is not None:
+        low, high = (None if each is None else _transformed(each, predicate.transform, of) for each in (low, high))
+        return low, high
     if values.kind_of(of) not in FLOATING:
         return low, high
     worthless = None
@@ -74,6 +83,27 @@ def decoded_bounds(batch: pa.RecordBatch, column_id: int, of: Type) -> tuple[pa.
     if worthless is None:
         return low, high
     return _without(low, worthless), _without(high, worthless)
+
+
+def _transformed(column: pa.Array, transform: Transform, of: Type) -> pa.Array:
+    result = comparable_type(transform.result_type(of))
+    kind = values.kind_of(of)
+    if kind.startswith("timestamp"):
+        per_day = _MICROS * (1000 if kind.endswith("_ns") else 1)
+        if isinstance(transform, Hour):
+            return _floor_divided(column, per_day // 24).cast(result)
+        # There are far fewer days than times.
+        column, of = _floor_divided(column, per_day), _DATE
+    encoded = column.dictionary_encode()
+    found = [transform.apply(each, of) for each in encoded.dictionary.to_pylist()]
+    return pa.array(found, result).take(encoded.indices)
+
+
+def _floor_divided(column: pa.Array, divisor: int) -> pa.Array:
+    """Arrow's own division rounds towards zero."""
+    quotient = pc.divide(column, pa.scalar(divisor, column.type))
+    is_above = pc.greater(pc.multiply(quotient, pa.scalar(divisor, column.type)), column)
+    return pc.subtract(quotient, is_above.cast(column.type))
 
 
 def _without(column: pa.Array | None, worthless: pa.BooleanArray) -> pa.Array | None:

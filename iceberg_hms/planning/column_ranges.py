@@ -59,8 +59,8 @@ def _ruled_out(predicate: BoundPredicate) -> _RuledOut:
             _statistic(batch, layout.VALUE_COUNT, column_id), _statistic(batch, layout.NULL_VALUE_COUNT, column_id)
         )
 
-    if predicate.transform is not None:
-        # Bounds of a column are none of what a transform makes of its values.
+    if predicate.transform is not None and not predicate.transform.keeps_order:
+        # Bounds of a column are none of what such a transform makes of its values.
         return only_nulls
     rules: list[_RuledOut] = [only_nulls]
     if operator is _O.IS_NAN:
@@ -124,7 +124,7 @@ def _all_start_with(predicate: BoundPredicate) -> _RuledOut:
     def rule(batch: pa.RecordBatch) -> pa.BooleanArray | None:
         if starts is None:
             raise ValueError("a prefix that no column holds")
-        low, high = decoded_bounds(batch, predicate.field_id, predicate.type)
+        low, high = decoded_bounds(batch, predicate)
         return None if low is None or high is None else pc.and_kleene(starts(low), starts(high))
 
     return rule
@@ -139,7 +139,7 @@ def _only_values_of(predicate: BoundPredicate) -> _RuledOut:
     no_nans = _no_nans(predicate) if values.kind_of(predicate.type) in FLOATING else None
 
     def rule(batch: pa.RecordBatch) -> pa.BooleanArray | None:
-        low, high = decoded_bounds(batch, predicate.field_id, predicate.type)
+        low, high = decoded_bounds(batch, predicate)
         others = beside(low, high)
         if low is None or high is None or others is None:
             return None
@@ -158,7 +158,7 @@ def _out_of_reach(predicate: BoundPredicate) -> _RuledOut:
     reaches = _reach(predicate, of)
 
     def rule(batch: pa.RecordBatch) -> pa.BooleanArray | None:
-        return reaches(*decoded_bounds(batch, predicate.field_id, predicate.type))
+        return reaches(*decoded_bounds(batch, predicate))
 
     return rule
 

@@ -10,18 +10,29 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from iceberg_hms.expressions.binding import BoundPredicate
 from iceberg_hms.expressions.bounds import bound_value
+from iceberg_hms.expressions.expression import Operator
+from iceberg_hms.format.schema.transforms import Transform, parse_transform
 from iceberg_hms.format.schema.types import parse_type
 from iceberg_hms.planning.bound_columns import decoded_bounds
 
 DAY = 86_400_000_000
 
 
+def compared(kind: str, transform: Transform | None = None) -> BoundPredicate:
+    """What is compared with values of a column, as `decoded_bounds` needs it."""
+    of = parse_type(kind)
+    result = of if transform is None else transform.result_type(of)
+    source = None if transform is None else of
+    return BoundPredicate(Operator.EQ, 1, result, ("c",), transform=transform, source=source)
+
+
 def decoded(kind: str, low: list[bytes | None], high: list[bytes | None] | None = None) -> tuple[Any, Any]:
     columns = {"lower_bound.1": pa.array(low, pa.binary())}
     if high is not None:
         columns["upper_bound.1"] = pa.array(high, pa.binary())
-    found = decoded_bounds(pa.RecordBatch.from_pydict(columns), 1, parse_type(kind))
+    found = decoded_bounds(pa.RecordBatch.from_pydict(columns), compared(kind))
     return tuple(None if each is None else each.to_pylist() for each in found)  # type: ignore[return-value]
 
 
@@ -107,7 +118,7 @@ def test_a_decimal_with_more_digits_than_any_stays_beyond_all() -> None:
 def test_numbers_are_read_wherever_they_lie_in_their_buffer() -> None:
     whole = pa.array([b"x", *(struct.pack("<q", each) for each in range(4))], pa.binary())
     batch = pa.RecordBatch.from_pydict({"lower_bound.1": whole}).slice(2, 2)
-    low, _ = decoded_bounds(batch, 1, parse_type("long"))
+    low, _ = decoded_bounds(batch, compared("long"))
     assert low is not None
     assert low.to_pylist() == [1, 2]
     assert low.buffers()[1].address % 8 == 0
@@ -116,3 +127,25 @@ def test_numbers_are_read_wherever_they_lie_in_their_buffer() -> None:
 def test_no_files_have_no_bounds() -> None:
     assert decoded("long", []) == ([], None)
     assert decoded("decimal(9,2)", [None]) == ([None], None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "transform", "stored", "expected"),
+    [
+        ("timestamp", "hour", [struct.pack("<q", each) for each in (-1, 0, DAY // 24)], [-1, 0, 1]),
+        ("timestamptz", "day", [struct.pack("<q", each) for each in (-DAY, -1, 0, DAY)], [-1, -1, 0, 1]),
+        ("timestamp", "month", [struct.pack("<q", each) for each in (-1, 0, 31 * DAY)], [-1, 0, 1]),
+        ("timestamp_ns", "year", [struct.pack("<q", each * 1000) for each in (-1, 0, 366 * DAY)], [-1, 0, 1]),
+        ("timestamp", "day", [struct.pack("<i", -3)], [-3]),
+        ("date", "month", [struct.pack("<i", each) for each in (-1, 31)], [-1, 1]),
+        ("int", "truncate[10]", [struct.pack("<i", each) for each in (-1, 19)], [-10, 10]),
+        ("string", "truncate[1]", [b"ab", "\U0001f600b".encode(), b"\xff"], ["a", "\U0001f600", None]),
+        ("decimal(9,2)", "truncate[50]", [b"\x33", b"\xff"], [Decimal("0.50"), Decimal("-0.50")]),
+    ],
+)
+def test_bounds_of_what_a_transform_makes(kind: str, transform: str, stored: list[bytes], expected: list[Any]) -> None:
+    batch = pa.RecordBatch.from_pydict({"upper_bound.1": pa.array([*stored, None], pa.binary())})
+    low, high = decoded_bounds(batch, compared(kind, parse_transform(transform)))
+    assert low is None
+    assert high is not None
+    assert high.to_pylist() == [*expected, None]

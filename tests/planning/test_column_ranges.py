@@ -154,10 +154,29 @@ def test_bounds_from_before_a_promotion_serve() -> None:
     assert may("n > 5", high=[struct.pack("<i", 4), struct.pack("<i", 6), *longs(5, 7)]) == [False, True, False, True]
 
 
-@pytest.mark.parametrize("where", ["bucket(4, n) = 1", "truncate(10, n) < -50", "truncate(1, t) like 'z%'"])
-def test_bounds_are_none_of_what_a_transform_makes(where: str) -> None:
-    low, high = (longs(5, 5), longs(6, 6)) if " n" in where else ([b"a", b"a"], [b"b", b"b"])
-    assert may(where, low=low, high=high, values=[10, 10], nulls=[0, 10]) == [True, False]
+def test_bounds_are_none_of_what_a_hash_makes() -> None:
+    low, high = longs(5, 5), longs(5, 5)
+    for where in ("bucket(4, n) = 1", "bucket(4, n) <> 1", "bucket(4, n) in (0, 1, 2, 3, 4, 5)"):
+        assert may(where, low=low, high=high, values=[10, 10], nulls=[0, 10]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("truncate(10, n) < 10", [True, True, False, True]),
+        ("truncate(10, n) = 20", [False, True, True, True]),
+        ("truncate(10, n) <> 0", [False, True, True, True]),
+        ("truncate(10, n) in (-10, 40, 50, 60, 70)", [False, False, True, True]),
+    ],
+)
+def test_bounds_are_transformed_where_that_keeps_their_order(where: str, expected: list[bool]) -> None:
+    assert may(where, low=longs(0, 9, 10, None), high=longs(9, 20, 41, None)) == expected
+
+
+def test_prefixes_of_truncated_texts() -> None:
+    low, high = [b"abc", b"ac", None], [b"abd", b"b", b"b"]
+    assert may("truncate(2, t) like 'ab%'", low=low, high=high) == [True, False, True]
+    assert may("truncate(2, t) not like 'ab%'", low=low, high=high) == [False, True, True]
 
 
 def test_uuids_are_ruled_out_by_counts_alone() -> None:

@@ -41,6 +41,8 @@ class Transform:
     sources: ClassVar[frozenset[str]] = frozenset()
     #: The type of the partition values; None: that of the source.
     result: ClassVar[PrimitiveType | None] = None
+    #: Whether no value's result is less than that of a lesser value.
+    keeps_order: ClassVar[bool] = False
 
     def can_transform(self, source: Type) -> bool:
         """Whether the spec allows a column of this type as the source."""
@@ -82,6 +84,7 @@ class IdentityTransform(Transform):
     """The value itself."""
 
     name = "identity"
+    keeps_order = True
 
     def can_transform(self, source: Type) -> bool:
         return super().can_transform(source) and values.kind_of(source) not in ("geometry", "geography", "variant")
@@ -110,6 +113,7 @@ class Truncate(Transform):
     """Numbers rounded down to a multiple of `width`; strings and binary cut to `width` code points or bytes."""
 
     width: int
+    keeps_order = True
     sources = frozenset({"int", "long", "decimal", "string", "binary"})
 
     def _apply(self, value: Any, source: Type) -> Any:
@@ -131,6 +135,7 @@ class Year(Transform):
     """Years from 1970."""
 
     name = "year"
+    keeps_order = True
     sources = _TIMESTAMPS | {"date"}
     result = _INT
 
@@ -146,6 +151,7 @@ class Month(Transform):
     """Months from 1970-01."""
 
     name = "month"
+    keeps_order = True
     sources = _TIMESTAMPS | {"date"}
     result = _INT
 
@@ -163,6 +169,7 @@ class Day(Transform):
     """Days from 1970-01-01; the result is a date."""
 
     name = "day"
+    keeps_order = True
     sources = _TIMESTAMPS | {"date"}
     result = _DATE
 
@@ -178,6 +185,7 @@ class Hour(Transform):
     """Hours from 1970-01-01 00:00."""
 
     name = "hour"
+    keeps_order = True
     sources = _TIMESTAMPS
     result = _INT
 
