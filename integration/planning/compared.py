@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -48,14 +48,15 @@ def canonical(expression: Expression, schema: Schema, *, case_sensitive: bool = 
         case And() | Or():
             parts = frozenset(canonical(each, schema, case_sensitive=case_sensitive) for each in operands(expression))
             return _without_nulls(parts) if isinstance(expression, And) else _either(parts)
-        case Predicate(operator, column, given):
+        case Predicate(operator, column, given, transform):
             field = schema.find(column) if case_sensitive else schema.find_ignoring_case(column)
             assert field is not None, f"there is no column {column}"
-            stored = frozenset(_stored(each, field.type, column) for each in given)
+            of = field.type if transform is None else transform.result_type(field.type)
+            stored = frozenset(_stored(each, of, column) for each in given)
             single = {Operator.IN: Operator.EQ, Operator.NOT_IN: Operator.NOT_EQ}
             if len(stored) == 1:
                 operator = single.get(operator, operator)
-            return operator.value, field.id, stored
+            return operator.value, (field.id, transform and str(transform)), stored
     raise AssertionError(f"not a filter: {expression!r}")
 
 
@@ -113,9 +114,9 @@ def branches(where: Expression) -> Iterator[Expression]:
         case And():
             for chosen in itertools.product(*(list(branches(each)) for each in operands(where))):
                 yield reduce(both, chosen)
-        case Predicate(Operator.IN, column, given):
-            for value in given:
-                yield Predicate(Operator.EQ, column, (value,))
+        case Predicate(Operator.IN):
+            for value in where.values:
+                yield replace(where, operator=Operator.EQ, values=(value,))
         case _:
             yield where
 
@@ -128,8 +129,10 @@ def may_be_narrower(where: Expression) -> bool:
         case And():
             return any(map(may_be_narrower, operands(where)))
         case Predicate():
-            # Java keeps files with nulls, which its own operators match.
-            return where.operator in _NEGATIVE
+            # Java keeps files with nulls, which its own operators match, and asks no bounds how a transform's results
+            # start.
+            is_beginning = where.operator is Operator.STARTS_WITH and where.transform is not None
+            return where.operator in _NEGATIVE or is_beginning
     return False
 
 

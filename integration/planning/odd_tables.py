@@ -6,6 +6,7 @@ They are metadata in a folder; their catalog is in memory. Values are as `format
 from __future__ import annotations
 
 import itertools
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN
 from iceberg_hms.expressions import Expression, as_expression, col, parse
 from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind, value_matches
+from iceberg_hms.expressions.expression import Operator, Predicate
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import Type
+from iceberg_hms.format.schema.transforms import Bucket, Day, Hour, Month, Truncate, Year, parse_transform
+from iceberg_hms.format.schema.types import Type, parse_type
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.planning.described_files import described
@@ -102,7 +105,10 @@ def _matches(bound: Bound, row: Mapping[int, Any]) -> bool:
         case BoundOr(left, right):
             return _matches(left, row) or _matches(right, row)
         case BoundPredicate():
-            return value_matches(bound, row.get(bound.field_id))
+            value = row.get(bound.field_id)
+            if bound.transform is not None and bound.source is not None:
+                value = bound.transform.apply(value, bound.source)
+            return value_matches(bound, value)
 
 
 def lake(folder: Path) -> Lake:
@@ -184,6 +190,31 @@ def _filters(kind: str, of: Type, known: Sequence[Any]) -> Iterator[Expression]:
     if kind == "string":
         for prefix in ("a", "ap", "app", "日", "zz", LONG_TEXT, LONG_TEXT + "!"):
             yield from (c.starts_with(prefix), ~c.starts_with(prefix))
+
+
+def transformed_filters(kind: str) -> list[Expression]:
+    """Filters on each transform of a column `c`, as Spark sends them.
+
+    None is on a time before 1970, where we allow for partitions that are one too high, or on nulls, which we know of a
+    transform's result as of the column; Java does neither."""
+    of = parse_type(kind)
+    found: list[Expression] = []
+    for text in transforms(kind):
+        transform = parse_transform(re.sub(r"\((\d+), \{\}\)", r"[\1]", text).replace("({})", ""))
+        if not isinstance(transform, Bucket | Truncate | Year | Month | Day | Hour):
+            continue
+        results = [transform.apply(each, of) for each in VALUES[kind]]
+        if not isinstance(transform, Bucket | Truncate):
+            results = [each for each in results if each > 0]
+        for operator in Operator:
+            if operator.is_set:
+                found.append(Predicate(operator, "c", tuple(results[:2]), transform))
+            elif "starts-with" in operator.value:
+                prefixes = [each for each in results if isinstance(each, str) and each]
+                found += [Predicate(operator, "c", (each,), transform) for each in prefixes]
+            elif not operator.is_unary:
+                found += [Predicate(operator, "c", (each,), transform) for each in results]
+    return found
 
 
 def _literal(kind: str, of: Type, value: Any) -> Any:

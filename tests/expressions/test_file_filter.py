@@ -379,3 +379,22 @@ def test_nan_does_not_match_a_comparison_with_more_than_a_float_holds() -> None:
     file = of_metrics(1, 10, nans=5)
     assert not file_filter(parse("x < 1e300"), IN_STRUCT).must_match(file)
     assert not file_filter(parse("x > -1e300"), IN_STRUCT).must_match(file)
+
+
+def test_bounds_serve_transforms_that_keep_order_alone() -> None:
+    bound = (1).to_bytes(4, "little"), (19).to_bytes(4, "little")
+    made = DataFile(
+        "file:/a", "PARQUET", 2, 10, lower_bounds={1: bound[0]}, upper_bounds={1: bound[1]}, null_value_counts={1: 0}
+    )
+    plain = PartitionSpec.parse({"spec-id": 0, "fields": []})
+    for text, may, must in [
+        ("truncate(10, int) < 20", True, True),
+        ("truncate(10, int) <= 0", True, False),
+        ("truncate(10, int) = 20", False, False),
+        ("truncate(10, int) is not null", True, True),
+    ]:
+        judged = file_filter(parse(text), SCHEMA, plain)
+        assert (judged.may_match(made), judged.must_match(made)) == (may, must), text
+    for bucket in range(4):
+        judged = file_filter(parse(f"bucket(4, int) = {bucket}"), SCHEMA, plain)
+        assert (judged.may_match(made), judged.must_match(made)) == (True, False)
