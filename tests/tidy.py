@@ -91,11 +91,13 @@ READ_ANY_MANIFEST = {
     "iceberg_hms/coordinator/locations/guarded_manifests.py": "it is the guard",
     "iceberg_hms/coordinator/group/commit_group.py": "each change is guarded as it is staged, and a fence reads none",
     "iceberg_hms/catalog/catalog.py": "for callers of the Python API, who have the process's rights",
+    "iceberg_hms/catalog/scan.py": "the same",
     "iceberg_hms/catalog/table.py": "the same",
     "iceberg_hms/catalog/transaction.py": "the same",
     "iceberg_hms/catalog/maintenance/reachable_files.py": "the same",
     "iceberg_hms/migration/more_files.py": "the same",
     "iceberg_hms/migration/takeover.py": "the same",
+    "iceberg_hms/pyiceberg/scans.py": "the same",
 }
 #: Rooms of such callers.
 _FOR_OPERATORS = ("iceberg_hms/cli/", "iceberg_hms/inspect/", "iceberg_hms/testing/")

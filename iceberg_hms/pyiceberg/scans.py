@@ -66,10 +66,6 @@ class HmsScan(DataScan):
         tasks = None if planner is None else self._planned(planner)
         return super().plan_files() if tasks is None else tasks
 
-    def plans_here(self) -> bool:
-        """Whether our planner can say what is asked."""
-        return self._planner() is not None
-
     def _planner(self) -> ScanPlanner | None:
         """None: PyIceberg plans, whose answer or error counts then."""
         snapshot = self.snapshot()
