@@ -61,6 +61,8 @@ MAPS_MAX: Final = 8_192
 #: How often the use of a mapped file is noted, what goes wrong is logged, and a disk that was full is tried.
 _NOTED_SECONDS: Final = 60.0
 _READ_BY_USER: Final = 0o600
+#: How often a file is created that another process takes for one left behind.
+_CREATIONS: Final = 16
 
 
 class _Damaged(Exception):
@@ -208,11 +210,9 @@ class ColumnFolder:
     def _write(self, path: str, digest: bytes, columns: pa.RecordBatch) -> None:
         """Raises OSError, _TooLarge; leaves no part of the file then."""
         temporary = f"{path}.{self._runtime.uuid()}{_TEMPORARY}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _READ_BY_USER)
+        descriptor = _create_locked(temporary)
         try:
             with open(descriptor, "wb", buffering=0) as raw:  # noqa: PTH123 - an open descriptor
-                # Marks the file as one that is being written, until this process ends.
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 sink = _Sink(raw)
                 with pa.ipc.new_stream(sink, columns.schema) as stream:
                     stream.write_batch(columns)
@@ -334,6 +334,18 @@ def unsafe_folder(status: os.stat_result, user_id: int) -> str:
 
 def _is_open_to_others(status: os.stat_result) -> bool:
     return status.st_uid != os.geteuid() or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _create_locked(path: str) -> int:
+    """The descriptor of a new file, which is locked as long as this process writes it. Raises OSError."""
+    for _ in range(_CREATIONS):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _READ_BY_USER)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Before it was locked it looked like one whose writer had ended.
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)
+    raise FileNotFoundError(path)
 
 
 def _is_abandoned(path: str) -> bool:

@@ -344,6 +344,17 @@ def test_threads_share_a_folder(open_folder: Callable[..., ColumnFolder], folder
     assert [each for each in folder.iterdir() if each.name.endswith(".tmp")] == []
 
 
+def test_writers_do_not_sweep_each_other_s_files(tmp_path: Path) -> None:
+    runtime = ThreadRuntime()
+    for attempt in range(20):
+        # So small that each second file makes its writer look at the folder.
+        kept = ColumnFolder(f"{tmp_path}/{attempt}", MIB, runtime, layout=LAYOUT)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: kept.put(manifest(number), columns(number, 14_000)), range(40)))  # noqa: B023
+        assert [kept.get(manifest(number)) is None for number in range(40)] == [False] * 40
+    runtime.close()
+
+
 # A folder that cannot be used.
 
 
