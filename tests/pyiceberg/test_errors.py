@@ -23,6 +23,9 @@ CASES: list[tuple[errors.IcebergHmsError, type[Exception], type[Exception], type
     (errors.CannotMigrate("x", report=None), errors.CannotMigrate, INVALID, INVALID),
     (errors.LocationNotAllowed("location"), errors.LocationNotAllowed, INVALID, INVALID),
     (errors.ReadOnly(), errors.ReadOnly, INVALID, INVALID),
+    (errors.NoSuchPlanId("x"), errors.NoSuchPlanId, INVALID, INVALID),
+    (errors.NoSuchPlanTask("x"), errors.NoSuchPlanTask, INVALID, INVALID),
+    (errors.PlanUnavailable("x"), errors.PlanUnavailable, INVALID, INVALID),
     (
         errors.NoSuchNamespace("n"),
         exceptions.NoSuchNamespaceError,
