@@ -92,7 +92,7 @@ def answer(
     """The answer to a job. monotonic: a clock, in seconds. guard: says which lists and manifests may be read for the
     client; None: all. Raises NoSuchPlanTask for a run of another plan; LocationNotAllowed; and as `ScanPlanner`."""
     seen = guarded(manifests, guard)
-    planner = ScanPlanner(_as_planned(metadata, job), job.request, seen, columns)
+    planner = ScanPlanner(_with_schema(metadata, job.schema_id), job.request, seen, columns)
     digest = digest_of(planner.manifests)
     run = job.run or Run(0, len(planner.manifests))
     if job.run is not None and (job.digest != digest or run.end > len(planner.manifests)):
@@ -110,16 +110,13 @@ def digest_of(manifests: Sequence[ManifestFile]) -> str:
     return hashlib.blake2b(paths.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _as_planned(metadata: TableMetadata, job: PlanJob) -> TableMetadata:
-    """The metadata as if nothing had been committed since the scan was planned first that changes what names mean."""
-    if metadata.current_schema_id != job.schema_id:
-        if metadata.schema_by_id(job.schema_id) is None:
-            raise NoSuchPlanTask(f"the table no longer has the schema {job.schema_id} with which the scan was planned")
-        metadata = metadata.replace(current_schema_id=job.schema_id)
-    if job.request.use_snapshot_schema and metadata.current_snapshot_id == job.request.snapshot_id:
-        # It was an old one: main was rolled back to it.
-        metadata = metadata.replace(current_snapshot_id=None)
-    return metadata
+def _with_schema(metadata: TableMetadata, schema_id: int) -> TableMetadata:
+    """The metadata as if this schema were still the current one: the names of a request are its names."""
+    if metadata.current_schema_id == schema_id:
+        return metadata
+    if metadata.schema_by_id(schema_id) is None:
+        raise NoSuchPlanTask(f"the table no longer has the schema {schema_id} with which the scan was planned")
+    return metadata.replace(current_schema_id=schema_id)
 
 
 def _answer(

@@ -347,8 +347,15 @@ def test_a_task_of_another_table_is_unknown(planned: Planned) -> None:
     planned = Planned(**{"rest.planning-max-files": 1})
     many(planned)
     answer = planned.plan()
-    planned.catalog.create_table(("default", "other"), SCHEMA, partition_spec=SPEC)
+    # Another table that has the same snapshots.
+    table = planned.catalog.load_table(("default", "t"))
+    folder = "file:///warehouse/default.db/other"
+    copied = table.metadata.replace(table_uuid="0d6bd92e-4c27-4d0f-9b1f-0f1c2e6b7a11", location=folder)
+    location = f"{folder}/metadata/copied.metadata.json"
+    planned.catalog.services.ports.files.write(location, copied.to_bytes())
+    planned.catalog.register_table(("default", "other"), location)
     other = "/v1/namespaces/default/tables/other"
+    assert planned.web("POST", f"{other}/plan", {}).status_code == 200
     response = planned.web("POST", f"{other}/tasks", {"plan-task": answer["plan-tasks"][0]})
     assert error_of(response)[:2] == (404, "NoSuchPlanTaskException")
     assert error_of(planned.web("GET", f"{other}/plan/{answer['plan-id']}"))[:2] == (404, "NoSuchPlanIdException")
