@@ -76,10 +76,10 @@ CREDENTIALS: Final = Endpoint("GET", _TABLE + "/credentials", vended_credentials
 
 #: What it serves where it plans scans.
 PLANNING: Final[tuple[Endpoint, ...]] = (
-    Endpoint("POST", _PLANS, scan_planning.plan_table_scan, Action.LOAD_TABLE, plans=True),
-    Endpoint("GET", _PLAN, scan_planning.fetch_planning_result, Action.LOAD_TABLE, plans=True),
-    Endpoint("DELETE", _PLAN, scan_planning.cancel_planning, Action.LOAD_TABLE, plans=True),
-    Endpoint("POST", _TABLE + "/tasks", scan_planning.fetch_scan_tasks, Action.LOAD_TABLE, plans=True),
+    Endpoint("POST", _PLANS, scan_planning.plan_table_scan, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("GET", _PLAN, scan_planning.fetch_planning_result, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("DELETE", _PLAN, scan_planning.cancel_planning, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("POST", _TABLE + "/tasks", scan_planning.fetch_scan_tasks, Action.LOAD_TABLE, is_held=True, plans=True),
 )
 
 

@@ -215,7 +215,8 @@ class Endpoint:
     takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     refuses_itself: its handler looks at the table before it says that the server is read-only.
-    is_held: it waits for a metastore that is away (`held_reads`): it changes nothing, and its body is empty.
+    is_held: it waits for a metastore that is away (`held_reads`): it changes nothing. Its body, if it has one,
+    counts as held until then.
     plans: its handler runs on the threads of plans.
     """
 

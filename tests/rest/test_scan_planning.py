@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.rest.app import create_app
@@ -359,6 +360,28 @@ def test_a_task_of_another_table_is_unknown(planned: Planned) -> None:
     response = planned.web("POST", f"{other}/tasks", {"plan-task": answer["plan-tasks"][0]})
     assert error_of(response)[:2] == (404, "NoSuchPlanTaskException")
     assert error_of(planned.web("GET", f"{other}/plan/{answer['plan-id']}"))[:2] == (404, "NoSuchPlanIdException")
+
+
+def test_a_plan_waits_for_a_metastore_that_restarts(planned: Planned) -> None:
+    planned.append(data_file("a"))
+    planned.catalog.errors = away = _Away(2)
+    planned.web = planned.again()
+    assert names(planned.all_tasks()) == ["a"]
+    assert away.tries == 0
+
+
+class _Away(dict[str, BaseException]):
+    """The errors of a catalog whose metastore does not answer the first tries."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__(load=MetastoreUnavailable("it restarts"))
+        self.tries = tries
+
+    def __contains__(self, method: object) -> bool:
+        if method != "load" or not self.tries:
+            return False
+        self.tries -= 1
+        return True
 
 
 def test_a_missing_table_is_one_whatever_is_asked(planned: Planned) -> None:

@@ -69,6 +69,32 @@ def keys(body: Mapping[str, Any]) -> set[str]:
     return found | {value for key, value in body["config"].items() if key == "s3.access-key-id"}
 
 
+def test_a_plan_comes_with_credentials_that_say_where_the_store_is(by: Any, vending: Vending) -> None:
+    """Java reads the files of a plan by the catalog's properties and these alone."""
+    for caller, made in (("writer", "w0"), ("reader", "r0")):
+        response = by(caller)("POST", f"{TABLE}/plan", {}, headers=ASKS)
+        (credentials,) = response.json()["storage-credentials"]
+        assert credentials == {
+            "prefix": "s3://lake/wh/a.db/t/",
+            "config": {
+                "s3.access-key-id": made,
+                "s3.secret-access-key": "hush",
+                "s3.endpoint": "http://store",
+                "client.region": "r",
+                "client.refresh-credentials-endpoint": "v1/namespaces/a/tables/t/credentials",
+            },
+        }
+        assert response.headers["cache-control"] == "no-store"
+        again = by(caller)("GET", f"{TABLE}/plan/{response.json()['plan-id']}", headers=ASKS)
+        assert again.json()["storage-credentials"] == [credentials]
+    assert "storage-credentials" not in by("writer")("POST", f"{TABLE}/plan", {}).json()
+
+
+def test_who_may_not_load_a_table_may_not_plan_it(by: Any) -> None:
+    for method, path in (("POST", "plan"), ("GET", "plan/x"), ("DELETE", "plan/x"), ("POST", "tasks")):
+        assert error_of(by("other")(method, f"{TABLE}/{path}", {}))[:2] == (403, "ForbiddenException")
+
+
 def test_a_client_that_asks_gets_credentials_for_the_tables_folder(by: Any, vending: Vending) -> None:
     response = by("writer")("GET", TABLE, headers=ASKS)
     body = response.json()
