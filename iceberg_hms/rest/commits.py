@@ -54,10 +54,11 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     }
 
     # The waiting commit must not hold the request, whose body may be large: so `answer` does not use `request`.
-    context, config = request.context, request.context.table_config
+    context = request.context
 
     def answer(report: CommitReport) -> Response:
         context.counters.committed(report)
+        config = context.config_of(report.metadata)
         return commit_response(report.metadata, report.metadata_location, context.bodies, config)
 
     def create() -> Response:

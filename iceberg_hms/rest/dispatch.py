@@ -31,12 +31,14 @@ from iceberg_hms.changes.clients.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
 from iceberg_hms.format.metadata.parsed_size import TextSize, count_values, is_wide
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.rest.access.audit import CHANGES, AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import not_authenticated
 from iceberg_hms.rest.admission import Admission, HeldByRequest
+from iceberg_hms.rest.client_planning import table_properties
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
@@ -89,9 +91,9 @@ class ServerContext:
     """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
     lists. write_threads: for requests that take locks. admission: what callers may hold at once. purges: what deletes
     the files of dropped tables. bodies: of commits, which the event loop answers; loads: of loads, which it does not.
-    warehouse: its name. warehouses: the settings of all that the server has, by name. vending: makes
-    credentials for clients that ask for them; None: nothing does. table_config: what the others get with a table.
-    held_reads: what reads of tables wait in while the metastore is away. planning: plans scans; None: nothing does.
+    warehouse: its name. warehouses: the settings of all that the server has, by name. vending: makes credentials for
+    clients that ask for them; None: nothing does. held_reads: what reads of tables wait in while the metastore is away.
+    planning: plans scans; None: nothing does.
 
     Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
     the server's, except catalog, settings, vending and planning."""
@@ -112,12 +114,9 @@ class ServerContext:
     warehouses: Mapping[str, RestSettings] = field(default_factory=dict)
     vending: CredentialVending | None = None
     planning: Planning | None = None
-    table_config: TableConfig = field(init=False)
     held_reads: HeldReads = field(init=False)
 
     def __post_init__(self) -> None:
-        config = orjson.dumps(self.settings.table_config)
-        object.__setattr__(self, "table_config", TableConfig(config, version=config))
         held = HeldReads(self.clock, self.settings.rest_commit_wait_ms / 1000)
         object.__setattr__(self, "held_reads", held)
 
@@ -125,6 +124,11 @@ class ServerContext:
     def memory(self) -> MemoryBudget:
         """What all requests may hold."""
         return self.admission.memory
+
+    def config_of(self, metadata: TableMetadata) -> TableConfig:
+        """What clients get with a table, besides credentials."""
+        config = orjson.dumps(table_properties(self.settings, metadata))
+        return TableConfig(config, version=config)
 
 
 def _may(access: Access, caller: Caller, warehouse: str, action: Action, namespace: str) -> bool:

@@ -27,6 +27,7 @@ from iceberg_hms.catalog.services import CredentialVending
 from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.errors import LocationNotAllowed, NoSuchTable
 from iceberg_hms.rest.access.authorization import Action
+from iceberg_hms.rest.client_planning import table_properties
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import asks_for_credentials, missing_namespace_is, single_level
 from iceberg_hms.rest.responses import TableConfig, json_response, never_stored
@@ -113,7 +114,7 @@ def _made_for(request: RestRequest, table: LoadedTable, make: _Make) -> tuple[Cr
 
 def _config_of(request: RestRequest, table: LoadedTable, make: _Make) -> TableConfig:
     found = _made_for(request, table, make)
-    return request.context.table_config if found is None else _config(request, *found, table)
+    return request.context.config_of(table.metadata) if found is None else _config(request, *found, table)
 
 
 def _public(request: RestRequest, vending: CredentialVending, table: LoadedTable) -> Mapping[str, str]:
@@ -124,7 +125,7 @@ def _public(request: RestRequest, vending: CredentialVending, table: LoadedTable
         **vending.client_properties,
         _REFRESH_ENDPOINT: f"v1/{prefix}namespaces/{quote(name.namespace, safe='')}/tables/{quote(name.name, safe='')}"
         "/credentials",
-        **request.context.settings.table_config,
+        **table_properties(request.context.settings, table.metadata),
     }
 
 
