@@ -4,7 +4,9 @@
     strict      every row of a partition that matches the projection matches
 
 Java before 1.0 wrote wrong partition values for times before 1970: truncated towards zero, so one too high. As in Java,
-projections of such times allow for both.
+projections of such times allow for both. Those of a predicate on a transform do so for who must not miss a row; a plan
+follows Java (ProjectionUtil.projectTransformPredicate), since Spark leaves such a predicate to the plan, and takes all
+rows of what it gets. as_stored: the value of a partition is that of its rows' transform.
 """
 
 from __future__ import annotations
@@ -43,25 +45,27 @@ _LONGS = (-(2**63), 2**63 - 1)
 _Projected = tuple[Operator, tuple[Any, ...] | frozenset[Any]]
 
 
-def inclusive(predicate: BoundPredicate, field: PartitionField) -> BoundPredicate | None:
+def inclusive(predicate: BoundPredicate, field: PartitionField, *, as_stored: bool = False) -> BoundPredicate | None:
     """The projection on a partition field of the predicate's column; None if it says nothing. Only `is null` matches in
     the partition of null."""
-    found = _project(predicate, field, _inclusive)
+    found = _project(predicate, field, _inclusive, as_stored=as_stored)
     if found is not None:
         return found
     not_null = replace(_on_column(predicate), operator=_O.NOT_NULL, values=())
-    return _project(not_null, field, _inclusive)
+    return _project(not_null, field, _inclusive, as_stored=as_stored)
 
 
-def strict(predicate: BoundPredicate, field: PartitionField) -> BoundPredicate | None:
+def strict(predicate: BoundPredicate, field: PartitionField, *, as_stored: bool = False) -> BoundPredicate | None:
     """The projection on a partition field of the predicate's column; None if no partition proves a match."""
-    return _project(predicate, field, _strict)
+    return _project(predicate, field, _strict, as_stored=as_stored)
 
 
 def _project(
     predicate: BoundPredicate,
     field: PartitionField,
     project: Callable[[BoundPredicate, Transform], _Projected | None],
+    *,
+    as_stored: bool,
 ) -> BoundPredicate | None:
     transform, of = field.transform, predicate.source or predicate.type
     if not isinstance(transform, _KNOWN) or field.more_source_ids or not transform.can_transform(of):
@@ -72,7 +76,7 @@ def _project(
     if predicate.transform is not None:
         if predicate.transform != transform:
             return None
-        if not may_be_late:
+        if as_stored or not may_be_late:
             return target
         project = _inclusive_of_result if project is _inclusive else _strict_of_result
     elif isinstance(transform, IdentityTransform) or predicate.operator in _NULLS:

@@ -103,7 +103,8 @@ def _predicate_test(predicate: BoundPredicate, spec: PartitionSpec | None) -> _T
     projected = [
         (layout.partition(field.field_id), partition_test(found))
         for field in (() if spec is None else spec.fields)
-        if field.source_id == predicate.field_id and (found := projection.inclusive(predicate, field)) is not None
+        if field.source_id == predicate.field_id
+        and (found := projection.inclusive(predicate, field, as_stored=True)) is not None
     ]
     in_range = range_test(predicate)
 

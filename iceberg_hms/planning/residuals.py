@@ -104,9 +104,9 @@ class _Partitioning:
             for field in spec.fields:
                 if field.source_id != predicate.field_id:
                     continue
-                inclusive = projection.inclusive(predicate, field)
+                inclusive = projection.inclusive(predicate, field, as_stored=True)
                 if inclusive is not None:
-                    found.append((field.field_id, projection.strict(predicate, field), inclusive))
+                    found.append((field.field_id, projection.strict(predicate, field, as_stored=True), inclusive))
                     self.types[field.field_id] = inclusive.type
 
     def residual(self, partition: tuple[Any, ...]) -> Expression:

@@ -81,3 +81,15 @@ def test_a_predicate_becomes_one_on_the_partition(given: Expression, transform: 
     assert (shown(inclusive(bound, field)), shown(strict(bound, field))) == (may, must)
     found = inclusive(bound, field)
     assert found is None or (found.field_id, found.path) == (1000, ("part",))
+
+
+@pytest.mark.parametrize("text", ["day(time) = -1", "day(time) <> -1", "day(time) < 0"])
+def test_a_plan_takes_partitions_as_they_are_stored(text: str) -> None:
+    bound = bind(parse(text), SCHEMA)
+    assert isinstance(bound, BoundPredicate)
+    field = PartitionField(bound.field_id, 1000, parse_transform("day"), "part")
+    said = (bound.operator.value, sorted(bound.values))
+    assert shown(inclusive(bound, field, as_stored=True)) == said
+    assert shown(strict(bound, field, as_stored=True)) == said
+    other = PartitionField(bound.field_id, 1000, parse_transform("month"), "part")
+    assert strict(bound, other, as_stored=True) is None

@@ -101,7 +101,13 @@ def test_partitions_and_bounds_both_rule_out() -> None:
 def test_times_before_1970_allow_for_partitions_that_older_writers_got_wrong() -> None:
     files = [of_partition(day) for day in (-2, -1, 0, 1)]
     assert answers(parse("time = '1969-12-31T10:00:00'"), files, BY_DAY, LOGS) == [False, True, True, False]
-    assert answers(parse("day(time) = -1"), files, BY_DAY, LOGS) == [False, True, True, False]
+
+
+def test_a_partition_decides_what_is_said_of_its_own_transform() -> None:
+    """As in Java. Spark asks no row again, so that a partition too many would be rows too many."""
+    files = [of_partition(day) for day in (-2, -1, 0, 1)]
+    assert answers(parse("day(time) = -1"), files, BY_DAY, LOGS) == [False, True, False, False]
+    assert answers(parse("day(time) <> -1"), files, BY_DAY, LOGS) == [True, False, True, True]
 
 
 def test_a_partition_column_that_a_batch_lacks_proves_nothing() -> None:

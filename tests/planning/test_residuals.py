@@ -142,10 +142,16 @@ def test_times_before_1970_may_be_in_the_partition_above_their_own() -> None:
         *("false", "false"),
         *("at >= '1970-01-01'", "true"),
     ]
-    assert [str(each) for each in left("day(at) >= 0", BY_DAY, *partitions)] == [
-        *("false", "false"),
-        *("day(at) >= 0", "true"),
-    ]
+
+
+def test_a_partition_decides_what_is_said_of_its_own_transform() -> None:
+    """As in Java. Spark asks no row again."""
+    partitions = [{"day": day, "level": None} for day in (-2, -1, 0, 1)]
+    found = {text: [str(each) for each in left(text, BY_DAY, *partitions)] for text in ("day(at) >= 0", "day(at) = -1")}
+    assert found == {
+        "day(at) >= 0": ["false", "false", "true", "true"],
+        "day(at) = -1": ["false", "true", "false", "false"],
+    }
 
 
 def test_uuids_of_partitions_decide() -> None:
