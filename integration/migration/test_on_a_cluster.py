@@ -15,7 +15,8 @@ from integration.migration.migrator import Migrator
 from integration.migration.small_files import SmallFiles
 from integration.migration.spark_cluster import SparkCluster
 
-pytestmark = pytest.mark.slow
+# An executor that is replaced is a JVM more, on a machine that has a cluster's already.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 Make = Callable[..., SmallFiles]
 ROOT = Path(__file__).parent.parent.parent
