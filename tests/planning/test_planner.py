@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.expressions.text import parse
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.planner import DELETES, RESIDUAL, ScanPlanner
 from iceberg_hms.planning.request import ScanRequest
@@ -26,11 +28,20 @@ SCHEMA = {
 }
 
 
+ORDERS = "sales.orders"
+
+
 @pytest.fixture
-def table() -> Iterator[Table]:
-    with memory_catalog() as catalog:
-        catalog.create_namespace("sales")
-        yield catalog.create_table("sales.orders", SCHEMA, partition_spec=["day"])
+def catalog() -> Iterator[Catalog]:
+    with memory_catalog() as made:
+        made.create_namespace("sales")
+        made.create_table(ORDERS, SCHEMA, partition_spec=["day"])
+        yield made
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.load_table(ORDERS)
 
 
 def data_file(name: str, day: int | None, ids: tuple[int, int] = (0, 9), **more: Any) -> DataFile:
@@ -40,10 +51,13 @@ def data_file(name: str, day: int | None, ids: tuple[int, int] = (0, 9), **more:
     return DataFile(f"file:/in/{name}.parquet", "PARQUET", 10, 100, {"day": day}, **counts, **bounds, **more)
 
 
-def planner_of(table: Table, where: str = "true", **more: Any) -> ScanPlanner:
-    services = table._access.services
-    request = ScanRequest(filter=parse(where), **more)
-    return ScanPlanner(table.metadata, request, services.ports.manifests(), services.manifest_columns)
+def planner_of(
+    catalog: Catalog, where: str = "true", *, metadata: TableMetadata | None = None, **more: Any
+) -> ScanPlanner:
+    """metadata: of the table; None: its current one."""
+    services, request = catalog.services, ScanRequest(filter=parse(where), **more)
+    current = catalog.load_table(ORDERS).metadata if metadata is None else metadata
+    return ScanPlanner(current, request, services.ports.manifests(), services.manifest_columns)
 
 
 def planned(planner: ScanPlanner, **how: Any) -> dict[str, tuple[str, list[str]]]:
@@ -73,78 +87,80 @@ def current(table: Table) -> int:
     return snapshot.snapshot_id
 
 
-def test_partitions_and_bounds_rule_out_files_and_partitions_decide_the_residual(table: Table) -> None:
+def test_partitions_and_bounds_rule_out_files_and_partitions_decide_the_residual(
+    catalog: Catalog, table: Table
+) -> None:
     table.append([data_file("a", 1), data_file("b", 2), data_file("c", 2, (20, 29))])
     table.append([data_file("d", 3)])
 
-    assert planned(planner_of(table, "day = 2 and id < 15")) == {"b": ("id < 15", [])}
-    assert planned(planner_of(table, "day >= 2")) == {each: ("true", []) for each in "bcd"}
-    assert planned(planner_of(table, "id > 100")) == {}
-    planner = planner_of(table, "day = 3")
+    assert planned(planner_of(catalog, "day = 2 and id < 15")) == {"b": ("id < 15", [])}
+    assert planned(planner_of(catalog, "day >= 2")) == {each: ("true", []) for each in "bcd"}
+    assert planned(planner_of(catalog, "id > 100")) == {}
+    planner = planner_of(catalog, "day = 3")
     assert len(planner.manifests) == 1
     assert planned(planner) == {"d": ("true", [])}
 
 
-def test_the_partition_of_null_is_ruled_out(table: Table) -> None:
+def test_the_partition_of_null_is_ruled_out(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", None)])
-    assert planned(planner_of(table, "day is null or id > 5")) == {"a": ("true", [])}
-    (manifest,) = planner_of(table).manifests
-    assert planned(planner_of(table, "day = 1"), manifests=[manifest]) == {}
+    assert planned(planner_of(catalog, "day is null or id > 5")) == {"a": ("true", [])}
+    (manifest,) = planner_of(catalog).manifests
+    assert planned(planner_of(catalog, "day = 1"), manifests=[manifest]) == {}
 
 
-def test_a_table_without_snapshots_has_no_files(table: Table) -> None:
-    assert planner_of(table).manifests == ()
-    assert planned(planner_of(table)) == {}
+def test_a_table_without_snapshots_has_no_files(catalog: Catalog, table: Table) -> None:
+    assert planner_of(catalog).manifests == ()
+    assert planned(planner_of(catalog)) == {}
 
 
-def test_deletes_are_named_where_they_apply(table: Table) -> None:
+def test_deletes_are_named_where_they_apply(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1), data_file("b", 2)])
     deletes = data_file("x", 1, (3, 3), content=FileContent.EQUALITY_DELETES, equality_ids=[1])
     far = data_file("y", 2, (70, 70), content=FileContent.EQUALITY_DELETES, equality_ids=[1])
     table.row_delta(deletes=[deletes, far])
 
-    assert planned(planner_of(table)) == {"a": ("true", ["x"]), "b": ("true", [])}
+    assert planned(planner_of(catalog)) == {"a": ("true", ["x"]), "b": ("true", [])}
     # No row that the filter wants is among the deleted ones.
-    assert planned(planner_of(table, "id = 5")) == {"a": ("id = 5", []), "b": ("id = 5", [])}
+    assert planned(planner_of(catalog, "id = 5")) == {"a": ("id = 5", []), "b": ("id = 5", [])}
 
 
-def test_a_snapshot_of_the_past(table: Table) -> None:
+def test_a_snapshot_of_the_past(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1)])
     before = current(table)
     table.append([data_file("b", 1)])
-    assert planned(planner_of(table, snapshot_id=before)) == {"a": ("true", [])}
+    assert planned(planner_of(catalog, snapshot_id=before)) == {"a": ("true", [])}
     with pytest.raises(InvalidInput, match="the table has no snapshot 7"):
-        planner_of(table, snapshot_id=7)
+        planner_of(catalog, snapshot_id=7)
 
 
-def test_what_appends_added_between_two_snapshots(table: Table) -> None:
+def test_what_appends_added_between_two_snapshots(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1)])
     start = current(table)
     table.append([data_file("b", 1), data_file("c", 2)])
     table.overwrite([data_file("d", 2)], overwrite_filter="day = 2")
     table.append([data_file("e", 3)])
 
-    planner = planner_of(table, "day < 9", start_snapshot_id=start, snapshot_id=current(table))
+    planner = planner_of(catalog, "day < 9", start_snapshot_id=start, snapshot_id=current(table))
     assert planned(planner) == {"b": ("true", []), "c": ("true", []), "e": ("true", [])}
     with pytest.raises(InvalidInput, match="no ancestor"):
-        planner_of(table, start_snapshot_id=current(table), snapshot_id=start)
+        planner_of(catalog, start_snapshot_id=current(table), snapshot_id=start)
 
 
-def test_a_plan_ends_once_it_has_enough_rows(table: Table) -> None:
+def test_a_plan_ends_once_it_has_enough_rows(catalog: Catalog, table: Table) -> None:
     for name in "abc":
         table.append([data_file(name, 1)])
-    planner = planner_of(table, "day = 1", min_rows=11)
+    planner = planner_of(catalog, "day = 1", min_rows=11)
     assert len(planned(planner)) == 2
     assert planner.has_enough
     # Rows that a residual may refuse do not count.
-    assert len(planned(planner_of(table, "id = 1", min_rows=11))) == 3
-    assert planned(planner_of(table, min_rows=0)) == {}
+    assert len(planned(planner_of(catalog, "id = 1", min_rows=11))) == 3
+    assert planned(planner_of(catalog, min_rows=0)) == {}
 
 
-def test_a_part_of_the_manifests_and_of_their_entries(table: Table) -> None:
+def test_a_part_of_the_manifests_and_of_their_entries(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1), data_file("b", 1), data_file("c", 1)])
     table.append([data_file("d", 1)])
-    planner = planner_of(table)
+    planner = planner_of(catalog)
     newest, oldest = planner.manifests
     assert planned(planner, manifests=[newest]).keys() == {"d"}
     assert planned(planner, manifests=[oldest], entries=(1, 3)).keys() == {"b", "c"}
@@ -152,7 +168,7 @@ def test_a_part_of_the_manifests_and_of_their_entries(table: Table) -> None:
     assert [each.manifest for each in planner.plan([newest, oldest])] == [0, 1]
 
 
-def test_names_are_of_the_schema_that_is_read(table: Table) -> None:
+def test_names_are_of_the_schema_that_is_read(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1, (0, 9)), data_file("b", 1, (20, 29))])
     before = current(table)
     with table.update_schema() as update:
@@ -160,34 +176,31 @@ def test_names_are_of_the_schema_that_is_read(table: Table) -> None:
 
     # No snapshot was written since, so the current one is read with the table's names.
     for by_snapshot in (False, True):
-        found = planned(planner_of(table, "number < 10", snapshot_id=before, use_snapshot_schema=by_snapshot))
+        found = planned(planner_of(catalog, "number < 10", snapshot_id=before, use_snapshot_schema=by_snapshot))
         assert found.keys() == {"a"}
     table.append([data_file("c", 1, (0, 9))])
-    assert planned(planner_of(table, "id < 10", snapshot_id=before, use_snapshot_schema=True)).keys() == {"a"}
+    assert planned(planner_of(catalog, "id < 10", snapshot_id=before, use_snapshot_schema=True)).keys() == {"a"}
     # A branch is read with the table's names, and its old ones are known as well.
-    assert planned(planner_of(table, "number < 10", snapshot_id=before)).keys() == {"a"}
-    assert planned(planner_of(table, "id < 10", snapshot_id=before)).keys() == {"a"}
+    assert planned(planner_of(catalog, "number < 10", snapshot_id=before)).keys() == {"a"}
+    assert planned(planner_of(catalog, "id < 10", snapshot_id=before)).keys() == {"a"}
     with pytest.raises(InvalidInput, match="there is no column none"):
-        planner_of(table, "none < 10", snapshot_id=before)
+        planner_of(catalog, "none < 10", snapshot_id=before)
 
 
-def test_statistics_of_named_columns(table: Table) -> None:
+def test_statistics_of_named_columns(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1)])
-    planner = planner_of(table, stats_fields=("ID",), case_sensitive=False)
+    planner = planner_of(catalog, stats_fields=("ID",), case_sensitive=False)
     (found,) = planner.plan()
     assert planner.stats_ids == (1,)
     assert found.columns.column(layout.statistic(layout.VALUE_COUNT, 1)).to_pylist() == [10]
     with pytest.raises(InvalidInput, match="there is no column ID"):
-        planner_of(table, stats_fields=("ID",))
+        planner_of(catalog, stats_fields=("ID",))
 
 
-def test_a_snapshot_that_has_expired_since_the_table_was_loaded() -> None:
-    with memory_catalog() as catalog:
-        catalog.create_namespace("sales")
-        table = catalog.create_table("sales.orders", SCHEMA, partition_spec=["day"])
-        table.append([data_file("a", 1)])
-        stale = catalog.load_table("sales.orders")
-        table.overwrite([data_file("b", 1)], overwrite_filter="day = 1")
-        table.expire_snapshots(snapshot_ids=[current(stale)])
-        with pytest.raises(MissingFile):
-            list(planner_of(stale).plan())
+def test_a_snapshot_that_has_expired_since_the_table_was_loaded(catalog: Catalog, table: Table) -> None:
+    table.append([data_file("a", 1)])
+    stale = catalog.load_table(ORDERS)
+    table.overwrite([data_file("b", 1)], overwrite_filter="day = 1")
+    table.expire_snapshots(snapshot_ids=[current(stale)])
+    with pytest.raises(MissingFile):
+        list(planner_of(catalog, metadata=stale.metadata).plan())

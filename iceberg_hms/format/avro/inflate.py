@@ -5,14 +5,15 @@ from __future__ import annotations
 import zlib
 from typing import Any, Final
 
-_inflater: Any = zlib
+#: What has `decompressobj`.
+inflater: Any = zlib
 _errors: list[Any] = [zlib.error]
 try:
     from isal import igzip_lib, isal_zlib
 except ImportError:
     pass
 else:
-    _inflater = isal_zlib
+    inflater = isal_zlib
     _errors.append(igzip_lib.IsalError)
 
 #: What a decompressor raises for a damaged stream.
@@ -21,4 +22,4 @@ ERRORS: Final = tuple(_errors)
 
 def decompressor() -> Any:
     """As `zlib.decompressobj`, for one stream without zlib's header and checksum."""
-    return _inflater.decompressobj(-zlib.MAX_WBITS)
+    return inflater.decompressobj(-zlib.MAX_WBITS)

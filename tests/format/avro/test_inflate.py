@@ -12,8 +12,8 @@ from iceberg_hms.format.avro import inflate
 
 
 @pytest.fixture(params=[zlib, isal_zlib], ids=["zlib", "isal"], autouse=True)
-def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inflate, "_inflater", request.param)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflate, "inflater", request.param)
 
 
 def deflated(raw: bytes) -> bytes:
