@@ -15,6 +15,7 @@ BENCHMARKS = {
     "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
     "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),
     "manifest-merging": ("manifest_merging", "manifest_merging", "appends with and without merging of manifests"),
+    "manifest-decoders": ("manifest_decoders", "main", "libraries that decode manifests, side by side"),
     "filtered-changes": ("filtered_changes", "filtered_changes", "deletes and overwrites of 100,000 files by a filter"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
     "watch": ("watch", "watch", "polls of many tables for new snapshots, beside a load of each table"),

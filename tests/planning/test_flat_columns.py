@@ -55,3 +55,12 @@ def test_wide_maps_in_an_order_of_their_own() -> None:
 def test_a_pair_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="no column"):
         list(statistics(maps([[(None, 1)]]), None))
+
+
+@pytest.mark.parametrize("last", [[2, 1, 3], [1, 2, 4], [1, 3, 2]])
+def test_rows_with_as_many_keys_may_have_others(last: list[int]) -> None:
+    rows = [[(key, row * 10 + key) for key in keys] for row, keys in enumerate([[1, 2, 3], [1, 2, 3], last])]
+    found = {key: values.to_pylist() for key, values in statistics(maps(rows), None)}
+    assert found == {
+        key: [dict(row).get(key) for row in rows] for key in range(1, 5) if any(key in dict(row) for row in rows)
+    }
