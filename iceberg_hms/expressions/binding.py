@@ -19,6 +19,7 @@ from iceberg_hms.expressions.expression import (
     operands,
 )
 from iceberg_hms.expressions.literals import Gap, ProtocolNumber, to_type
+from iceberg_hms.format.json_fields import shown
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import IdentityTransform, Transform, UnknownTransform, Void
@@ -170,7 +171,8 @@ def _transform(predicate: Predicate, column: _Field) -> Transform | None:
     if transform is None or isinstance(transform, IdentityTransform):
         return None
     if isinstance(transform, Void | UnknownTransform) or not transform.can_transform(of):
-        raise InvalidInput(f"column {predicate.column} of type {of} cannot be filtered by its transform {transform}")
+        named = shown(str(transform))
+        raise InvalidInput(f"column {predicate.column} of type {of} cannot be filtered by its transform {named}")
     return transform
 
 
