@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 _SPLITTABLE: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ScanFile:
     """A data file to read.
 
@@ -39,10 +38,10 @@ class ScanFile:
     deletes: tuple[DataFile, ...]
     residual: Expression
 
-    @cached_property
+    @property
     def delete_bytes(self) -> int:
         """Bytes to read of the delete files."""
-        return sum(map(_content_size, self.deletes))
+        return sum(map(_content_size, self.deletes)) if self.deletes else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -166,6 +167,9 @@ class _Tasks:
         return _data_file({**described, "partition": Record(*values)}, file.spec_id)
 
 
+#: Called for each file; making a member of an enumeration takes longer than the rest of its record.
+_content: Final = cache(DataFileContent)
+_format: Final = cache(FileFormat)
 #: Of a file; PyIceberg, our records and the layout call them the same.
 _FIELDS: Final = (
     layout.CONTENT,
@@ -204,8 +208,8 @@ def _data_file(described: Mapping[str, Any], spec_id: int) -> DataFile:
     made = DataFile.from_args(
         **{
             **described,
-            "content": DataFileContent(described["content"]),
-            "file_format": FileFormat(described["file_format"]),
+            "content": _content(described["content"]),
+            "file_format": _format(described["file_format"]),
         }
     )
     made.spec_id = spec_id
