@@ -31,7 +31,7 @@ _PLAN: Final = _PLANS + "/{plan-id}"
 _VIEWS: Final = _NAMESPACE + "/views"
 _VIEW: Final = _VIEWS + "/{view}"
 
-#: What the server advertises: each endpoint is complete.
+#: What a warehouse serves and advertises, unless its settings say otherwise: each endpoint is complete.
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", _NAMESPACES, namespaces.list_namespaces, Action.LIST_NAMESPACES),
     Endpoint("POST", _NAMESPACES, namespaces.create_namespace, Action.CREATE_NAMESPACE, takes_locks=True),
@@ -56,6 +56,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     ),
     Endpoint("DELETE", _TABLE, tables.drop_table, Action.DROP_TABLE, takes_locks=True, refuses_itself=True),
     Endpoint("HEAD", _TABLE, tables.table_exists, Action.LOAD_TABLE, is_held=True),
+    Endpoint("POST", _PLANS, scan_planning.plan_table_scan, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("GET", _PLAN, scan_planning.fetch_planning_result, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("DELETE", _PLAN, scan_planning.cancel_planning, Action.LOAD_TABLE, is_held=True, plans=True),
+    Endpoint("POST", _TABLE + "/tasks", scan_planning.fetch_scan_tasks, Action.LOAD_TABLE, is_held=True, plans=True),
     Endpoint("POST", _TABLE + "/metrics", metrics_reports.report_metrics, Action.REPORT_METRICS),
     Endpoint("POST", _NAMESPACE + "/register", tables.register_table, Action.REGISTER_TABLE, takes_locks=True),
     Endpoint("POST", "/v1/tables/rename", tables.rename_table, Action.RENAME_TABLE, takes_locks=True),
@@ -74,20 +78,11 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 CREDENTIALS: Final = Endpoint("GET", _TABLE + "/credentials", vended_credentials.load_credentials, Action.LOAD_TABLE)
 
 
-#: What it serves where it plans scans.
-PLANNING: Final[tuple[Endpoint, ...]] = (
-    Endpoint("POST", _PLANS, scan_planning.plan_table_scan, Action.LOAD_TABLE, is_held=True, plans=True),
-    Endpoint("GET", _PLAN, scan_planning.fetch_planning_result, Action.LOAD_TABLE, is_held=True, plans=True),
-    Endpoint("DELETE", _PLAN, scan_planning.cancel_planning, Action.LOAD_TABLE, is_held=True, plans=True),
-    Endpoint("POST", _TABLE + "/tasks", scan_planning.fetch_scan_tasks, Action.LOAD_TABLE, is_held=True, plans=True),
-)
-
-
 def endpoints_of(settings: RestSettings) -> tuple[Endpoint, ...]:
     """What a warehouse with these settings serves and advertises."""
     vends = settings.rest_vended_credentials != VendedCredentials.NONE
     plans = settings.rest_scan_planning != ScanPlanning.OFF
-    return (*ENDPOINTS, *((CREDENTIALS,) if vends else ()), *(PLANNING if plans else ()))
+    return (*(each for each in ENDPOINTS if plans or not each.plans), *((CREDENTIALS,) if vends else ()))
 
 
 def advertised(endpoint: Endpoint) -> str:

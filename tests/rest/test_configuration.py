@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.configuration import advertised, endpoints_of
+from iceberg_hms.rest.configuration import ENDPOINTS, advertised
 from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.rest.spec_endpoints import ENDPOINTS_OF_THE_SPEC
@@ -67,7 +67,7 @@ def test_each_endpoint_of_the_spec_is_served_and_advertised_or_absent_for_a_reas
 
 @pytest.mark.parametrize("endpoint", sorted(ENDPOINTS_OF_THE_SPEC))
 def test_what_is_not_advertised_is_no_route_or_another_method(web: Web, endpoint: str) -> None:
-    served = {advertised(each) for each in endpoints_of(RestSettings())} | {"GET /v1/config"}
+    served = {advertised(each) for each in ENDPOINTS} | {"GET /v1/config"}
     method, template = endpoint.split(" ")
     path = re.sub(r"\{[\w-]+\}", "default", template)
     for each in (path, path.replace("/default", "", 1) if "{prefix}" in template else path):
@@ -105,7 +105,7 @@ def test_the_warehouse_parameter_is_ignored(web: Web) -> None:
     assert web("GET", "/v1/config?warehouse=rck").status_code == 200
 
 
-@pytest.mark.parametrize("endpoint", endpoints_of(RestSettings()), ids=advertised)
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=advertised)
 def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> None:
     method, path = advertised(endpoint).replace("/{prefix}", "").split(" ")  # type: ignore[arg-type]
     response = web(method, re.sub(r"\{[\w-]+\}", "default", path))

@@ -294,6 +294,15 @@ _RENAMES = st.builds(
     st.sampled_from(NAMES),
 )
 
+#: Of scans; each is right, or refused.
+FILTERS: Sequence[Any] = (
+    {"type": "eq", "term": "level", "value": "ERROR"},
+    {"type": "not", "child": {"type": "in", "term": "message", "values": ["a", "b", "\ud800"]}},
+    {"type": "and", "left": {"type": "is-null", "term": "level"}, "right": False},
+    {"type": "lt", "term": {"type": "transform", "transform": "bucket[4]", "term": "level"}, "value": 1},
+    {"type": "eq", "term": "nowhere", "value": 1},
+)
+
 #: Path -> what a body for it may be.
 BODIES: Mapping[str, st.SearchStrategy[Any]] = {
     "/v1/namespaces": st.builds(
@@ -328,6 +337,21 @@ BODIES: Mapping[str, st.SearchStrategy[Any]] = {
         st.sampled_from(("@append-0", "@append-1", "@creation")),
     ),
     "/v1/namespaces/{namespace}/tables/{table}/metrics": st.just(SCAN_REPORT),
+    "/v1/namespaces/{namespace}/tables/{table}/plan": st.builds(
+        lambda **fields: {key.replace("_", "-"): value for key, value in fields.items() if value is not None},
+        filter=st.sampled_from((True, *FILTERS)),
+        snapshot_id=st.sampled_from((None, None, None, 1, 2**63 - 1)),
+        start_snapshot_id=st.sampled_from((None, None, None, 1)),
+        end_snapshot_id=st.sampled_from((None, None, None, 2)),
+        select=st.sampled_from((None, [], ["level"], ["x" * 300])),
+        stats_fields=st.sampled_from((None, [], ["level", "message"], ["nowhere"])),
+        case_sensitive=st.sampled_from((None, True, False)),
+        use_snapshot_schema=st.sampled_from((None, True, False)),
+        min_rows_requested=st.sampled_from((None, 0, 7, -1)),
+    ),
+    "/v1/namespaces/{namespace}/tables/{table}/tasks": st.sampled_from(
+        ({"plan-task": "x"}, {"plan-task": "A" * 10_000}, {"plan-task": ""}, {"plan-task": "/../%00"})
+    ),
     "/v1/namespaces/{namespace}/register": st.builds(
         lambda name, location, overwrite: {"name": name, "metadata-location": location, "overwrite": overwrite},
         st.sampled_from(NAMES),
@@ -392,7 +416,7 @@ def attacks(draw: Any) -> Attack:
     namespace = draw(_rarely(_mostly("logging", st.sampled_from(NAMESPACES), 4), _SEGMENT, 10))
     table = draw(_rarely(st.sampled_from(NAMES), _SEGMENT, 10))
     path = template.replace("{namespace}", namespace).replace("{table}", table)
-    path = path.replace("{view}", draw(_mostly("view", st.just(table), 4)))
+    path = path.replace("{view}", draw(_mostly("view", st.just(table), 4))).replace("{plan-id}", "AAAA")
     bodies = BODIES.get(template) if method == "POST" else None
     return Attack(
         draw(_mostly(method, st.sampled_from(METHODS), 30)),

@@ -10,6 +10,8 @@ import pytest
 
 from iceberg_hms.rest.access.scopes import Level
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
+from iceberg_hms.rest.plan_tokens import PlannedScan, PlanTokens
+from iceberg_hms.rest.settings import RestSettings
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.security.callers import callers
 from tests.security.shapes import view_version
@@ -17,6 +19,7 @@ from tests.security.shapes import view_version
 SALES = "/v1/namespaces/sales"
 ORDERS = f"{SALES}/tables/orders"
 OPEN_ORDERS = f"{SALES}/views/open_orders"
+KEY = b"k" * 32
 VERSION = {**view_version(1), "timestamp-ms": 1_000}
 
 #: Endpoint -> the level that it needs in `sales`, and a request that succeeds with it. None: every caller may.
@@ -43,6 +46,10 @@ CASES: dict[str, tuple[Level | None, str, Any]] = {
         f"{ORDERS}/metrics",
         {"report-type": "another"},
     ),
+    "POST /v1/namespaces/{namespace}/tables/{table}/plan": (Level.READ, f"{ORDERS}/plan", {}),
+    "GET /v1/namespaces/{namespace}/tables/{table}/plan/{plan-id}": (Level.READ, f"{ORDERS}/plan/@plan", None),
+    "DELETE /v1/namespaces/{namespace}/tables/{table}/plan/{plan-id}": (Level.READ, f"{ORDERS}/plan/@plan", None),
+    "POST /v1/namespaces/{namespace}/tables/{table}/tasks": (Level.READ, f"{ORDERS}/tasks", {"plan-task": "@task"}),
     "POST /v1/namespaces/{namespace}/register": (
         Level.WRITE,
         f"{SALES}/register",
@@ -121,7 +128,13 @@ def test_a_caller_passes_with_the_level_and_without_it_reaches_nothing(
 ) -> None:
     level, path, body = CASES[endpoint]
     method = endpoint.partition(" ")[0]
-    response = callers(catalog, tmp_path, SCOPES)(caller)(method, path, body)
+    (tmp_path / "key").write_bytes(KEY)
+    settings = RestSettings(rest_signing_key_file=str(tmp_path / "key"))
+    scan = PlannedScan(str(catalog.pointer(("sales", "orders")).parameters["uuid"]), None, 0)
+    if body == {"plan-task": "@task"}:
+        body = {"plan-task": PlanTokens(KEY).task(scan)}
+    path = path.replace("@plan", PlanTokens(KEY).plan_id(scan))
+    response = callers(catalog, tmp_path, SCOPES, settings)(caller)(method, path, body)
     held = HELD[caller]
     if level is None or (held is not None and held >= level):
         assert response.status_code < 300, response.text
