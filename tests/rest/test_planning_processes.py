@@ -29,6 +29,7 @@ from iceberg_hms.rest.planning_process import NICE, PlanningSetup, PlanningTask,
 from iceberg_hms.rest.planning_processes import PlanningProcesses
 from iceberg_hms.stores import open_files
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from tests.rest.planning_children import planners_of
 
 SCHEMA: dict[str, Any] = {
     "type": "struct",
@@ -80,13 +81,7 @@ def task_of(table: Table, **more: Any) -> PlanningTask:
 
 
 def child_of(server: int) -> int:
-    """The id of the only process that plans for another one."""
-    found = []
-    for children in Path(f"/proc/{server}/task").glob("*/children"):
-        for child in children.read_text().split():
-            if b"planning_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(int(child))
-    (one,) = found
+    (one,) = planners_of(server)
     return one
 
 
