@@ -24,8 +24,9 @@ from iceberg_hms.planning.answers import Run
 #: Characters of a plan's id at most: it is part of paths. A longer scan gets an id that can only be cancelled.
 ID_CHARACTERS_MAX: Final = 2_000
 _SIGNATURE_BYTES: Final = 16
-#: These words tell what the key signs here from what else it signs.
-_PURPOSE: Final = b"iceberg-hms scan plans"
+#: These words tell what the key signs here from what else it signs. The number is another one where a token has other
+#: fields, or means something else: servers of two releases do not know each other's tokens then.
+_PURPOSE: Final = b"iceberg-hms scan plans 1"
 _TASK, _PLAN, _LONG_PLAN = b"t", b"p", b"l"
 
 

@@ -105,7 +105,7 @@ class RestSettings(SettingsGroup):
     rest_signing_key_file: str = text(
         "rest.signing-key-file",
         "File with a secret of 32 bytes or more that several servers of one metastore share: each accepts what another "
-        "one staged. Empty: a key of the process's own.",
+        "one staged, and answers tasks of its plans. Empty: a key of the process's own.",
     )
     rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads to serve at the same time.")
     rest_commit_threads: int = number(

@@ -49,6 +49,15 @@ def test_a_token_is_of_its_key_and_kind() -> None:
     assert tokens.read_task(tokens.plan_id(SCAN)) is None
 
 
+def test_a_token_of_the_release_before_is_read_as_it_was_meant() -> None:
+    """If this has to change, change the number in `_PURPOSE`, too: it makes the old ones unknown."""
+    kept = (
+        "KC27CS0G5UewRRsz7iIlf3R4nItWskw2NEoxMTFU0jHXMdbJK83JgRAlRaWpOmmJOcWpOtGxSEJKBgZpaUo60YY6JjrRRkAtlrGxsQAE4xVO"
+    )
+    scan = PlannedScan("9c12d441", 7, 3, digest="00ff", run=Run(1, 4, (2, 3, 9)))
+    assert PlanTokens(KEY).read_task(kept) == scan
+
+
 def test_two_processes_without_a_key_have_two() -> None:
     one, other = PlanTokens.of_process(SYSTEM_CLOCK), PlanTokens.of_process(SYSTEM_CLOCK)
     assert one.read_task(one.task(SCAN)) == SCAN
