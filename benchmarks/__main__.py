@@ -27,6 +27,7 @@ BENCHMARKS = {
     "s3-clients": ("s3_clients", "main", "the client libraries for S3 side by side"),
     "planners": ("planners", "main", "commits of one table while clients plan scans of another"),
     "atlas": ("atlas", "main", "makes the Atlas table: 2.7 million files, as metadata alone"),
+    "scan-plans": ("scan_plans", "main", "plans of scans of the Atlas table beside Java's and PyIceberg's planners"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
@@ -37,6 +38,7 @@ PROCESSES = {
     "migration-driver": ("migration", "run_driver"),
     "planner-clients": ("planners", "run_planners"),
     "s3-client": ("s3_clients", "run_s3_client"),
+    "scan-planner": ("scan_plans", "run_scan_planner"),
     "session-inserts": ("spark_inserts", "session_inserts"),
     "worker": ("writers", "run_worker"),
     "watched-server": ("instruments", "run_watched_server"),

@@ -12,7 +12,7 @@ import multiprocessing
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
-from iceberg_hms.format.manifests.manifest_list import ManifestFile, encode_list
+from iceberg_hms.format.manifests.manifest_list import ManifestFile, decode_list, encode_list
 from iceberg_hms.format.manifests.manifest_writer import ManifestWriter
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
@@ -108,6 +108,32 @@ def make(atlas: Atlas, processes: int = 2) -> str:
     return _write_metadata(atlas, snapshot_id, manifests)
 
 
+def sampled(atlas: Atlas, metadata_location: str, every: int) -> str:
+    """Another table of one of so many manifests, which it shares. Returns the location of its metadata."""
+    return _write_metadata(
+        atlas, SYSTEM_CLOCK.snapshot_id(), manifests_of(atlas.open(), metadata_location)[every // 2 :: every]
+    )
+
+
+def copied(atlas: Atlas, metadata_location: str, to: Atlas) -> str:
+    """The table in another store. Its data files, which are nowhere, keep their paths."""
+    source, target = atlas.open(), to.open()
+    manifests = []
+    for each in manifests_of(source, metadata_location):
+        location = f"{to.location}/metadata/{each.manifest_path.rpartition('/')[2]}"
+        target.write(location, source.read(each.manifest_path))
+        manifests.append(replace(each, manifest_path=location))
+    return _write_metadata(to, SYSTEM_CLOCK.snapshot_id(), manifests)
+
+
+def manifests_of(files: Files, metadata_location: str) -> Sequence[ManifestFile]:
+    """Of the current snapshot of a table."""
+    snapshot = metadata_file.decode(files.read(metadata_location), metadata_location).current_snapshot
+    assert snapshot is not None
+    assert snapshot.manifest_list is not None
+    return decode_list(files.read(snapshot.manifest_list), snapshot.manifest_list)
+
+
 def name_in(number: int, at: int = 500) -> str:
     """A name that no other file of a partition may have than the one with this number."""
     return f"name.{number * NAMES_EACH + at:010d}"
@@ -186,6 +212,7 @@ def _write_metadata(atlas: Atlas, snapshot_id: int, manifests: Sequence[Manifest
     data, _ = encode_list(_VERSION, snapshot_id, None, empty.next_sequence_number, None, manifests)
     location = f"{atlas.location}/metadata/snap-{snapshot_id}.avro"
     rows = sum(each.added_rows_count or 0 for each in manifests)
+    count = sum(each.added_files_count or 0 for each in manifests)
     snapshot = {
         "snapshot-id": snapshot_id,
         "sequence-number": empty.next_sequence_number,
@@ -194,8 +221,8 @@ def _write_metadata(atlas: Atlas, snapshot_id: int, manifests: Sequence[Manifest
         "schema-id": empty.current_schema_id,
         "summary": {
             "operation": "append",
-            "added-data-files": str(atlas.files),
-            "total-data-files": str(atlas.files),
+            "added-data-files": str(count),
+            "total-data-files": str(count),
             "added-records": str(rows),
             "total-records": str(rows),
             "total-delete-files": "0",

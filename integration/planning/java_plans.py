@@ -8,7 +8,7 @@ answer of Java 1.11 has no partition with a void field, and the deletion vectors
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ import orjson
 from iceberg_hms.expressions.expression import And, Expression, Or, Predicate, operands
 from iceberg_hms.expressions.json_form import to_json
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
+from iceberg_hms.spark.configuration import ICEBERG_RUNTIME
+from iceberg_hms.spark.s3 import AWS_BUNDLE
 from integration import maven_packages
 
 #: Of each answer.
@@ -126,12 +128,20 @@ def _has_bytes(where: Expression) -> bool:
 
 
 @contextmanager
-def java_planner(folder: Path, *, heap_mb: int = 2_048, options: tuple[str, ...] = ()) -> Iterator[JavaPlanner]:
-    """A JVM with Iceberg and no Spark session, until the block ends. folder: for its files."""
+def java_planner(
+    folder: Path,
+    *,
+    heap_mb: int = 2_048,
+    options: Sequence[str] = (),
+    io: tuple[str, Mapping[str, str]] | None = None,
+) -> Iterator[tuple[JavaPlanner, int]]:
+    """A JVM with Iceberg and no Spark session, and its process id, until the block ends. folder: for its files. io: as
+    for JavaPlanner; its jars must have been fetched."""
     maven_packages.fetch(folder)
-    classes = [spark_jars() / "*", maven_packages.jar()]
+    jars = [maven_packages.jar(each) for each in (ICEBERG_RUNTIME, AWS_BUNDLE)]
+    classes = [spark_jars() / "*", *(jars if io else jars[:1])]
     with JavaGateway(folder, "java-planner", heap_mb=heap_mb, options=options, classes=classes) as gateway:
-        yield JavaPlanner(gateway.jvm, folder)
+        yield JavaPlanner(gateway.jvm, folder, *(io or ())), gateway.pid
 
 
 @contextmanager
