@@ -96,6 +96,11 @@ def statistic(name: str, column_id: int) -> str:
     return f"{name}.{column_id}"
 
 
+def is_statistic(name: str) -> bool:
+    """Whether a column has a statistic of a column of the table."""
+    return name.partition(".")[0] in STATISTICS
+
+
 def column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     """A column of a batch; None if it is absent: all its values are null then."""
     at = batch.schema.get_field_index(name)

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.planning import layout
 from iceberg_hms.planning.decode import Admit, decode_columns
-from iceberg_hms.planning.inherit import inherited
 
 Result = TypeVar("Result")
 
@@ -55,27 +55,49 @@ class ManifestColumns:
         self._kept = kept
 
     def read(self, files: Sequence[ManifestFile], stats: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """The live entries of each manifest, with inherited values, in the order of `files`: see `layout`. Manifests
-        are read and decoded some megabytes ahead; an iteration that ends early stops that.
+        """The live entries of each manifest as it stores them (see `layout`; `inherit.inherited` fills in the rest), in
+        the order of `files`. Manifests are read and decoded some megabytes ahead; an iteration that ends early stops
+        that.
 
-        stats: ids of the table's columns whose bounds and counts are wanted; None: of all. With a cache there may be
-        others, too. Raises StorageError, CorruptFile and ResourceExhausted, which name the manifest."""
+        stats: ids of the table's columns whose bounds and counts are wanted; None: of all. Raises StorageError,
+        CorruptFile and ResourceExhausted, which name the manifest."""
         if self._kept is None:
             return self._reader.decode_each(files, partial(self._decoded, stats))
-        return self._read_kept(iter(files), self._kept)
+        return self._read_kept(iter(files), self._kept, _names_of(stats))
 
-    def _read_kept(self, files: Iterator[ManifestFile], kept: KeptColumns) -> Iterator[pa.RecordBatch]:
+    def _read_kept(
+        self, files: Iterator[ManifestFile], kept: KeptColumns, statistics: frozenset[str] | None
+    ) -> Iterator[pa.RecordBatch]:
         while some := list(islice(files, _LOOKED_UP)):
             found = [kept.get(file) for file in some]
             missing = [file for file, columns in zip(some, found, strict=True) if columns is None]
             decoded = self._reader.decode_each(missing, partial(self._kept_now, kept))
-            for file, columns in zip(some, found, strict=True):
-                yield next(decoded) if columns is None else inherited(columns, file)
+            for columns in found:
+                whole = next(decoded) if columns is None else columns
+                # Filtering the others would take longer than all else.
+                yield whole if statistics is None else _without_others(whole, statistics)
 
     def _decoded(self, stats: frozenset[int] | None, file: ManifestFile, data: bytes, admit: Admit) -> pa.RecordBatch:
-        return inherited(decode_columns(data, file.manifest_path, file, self._reader.bounds, stats, admit), file)
+        return decode_columns(data, file.manifest_path, file, self._reader.bounds, stats, admit)
 
     def _kept_now(self, kept: KeptColumns, file: ManifestFile, data: bytes, admit: Admit) -> pa.RecordBatch:
-        columns = decode_columns(data, file.manifest_path, file, self._reader.bounds, None, admit)
+        columns = self._decoded(None, file, data, admit)
         kept.put(file, columns)
-        return inherited(columns, file)
+        return columns
+
+
+def _names_of(stats: frozenset[int] | None) -> frozenset[str] | None:
+    if stats is None:
+        return None
+    return frozenset(layout.statistic(name, each) for name in layout.STATISTICS for each in stats)
+
+
+def _without_others(columns: pa.RecordBatch, statistics: frozenset[str]) -> pa.RecordBatch:
+    """Columns without the statistics that are not among these."""
+    return columns.select(
+        [
+            name
+            for name in columns.schema.names
+            if name in layout.TYPES or name in statistics or not layout.is_statistic(name)
+        ]
+    )

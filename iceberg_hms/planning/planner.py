@@ -33,6 +33,7 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.column_filter import ColumnFilter
 from iceberg_hms.planning.delete_matching import DeleteMatching
+from iceberg_hms.planning.inherit import inherited
 from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.planning.request import ScanRequest
 from iceberg_hms.planning.snapshot_line import required_snapshot, snapshots_after
@@ -101,12 +102,8 @@ class ScanPlanner:
             if each.content == ManifestContent.DATA and each.has_live_files and self._filter.may_match_manifest(each)
         )
 
-    def plan(
-        self, manifests: Sequence[ManifestFile] | None = None, *, entries: tuple[int, int] | None = None
-    ) -> Iterator[PlannedFiles]:
-        """The files of some of `manifests`, manifest by manifest; None: of all. It ends early once `has_enough`.
-
-        entries: of each manifest take live entries from the first number on, up to the second; None: all."""
+    def plan(self, manifests: Sequence[ManifestFile] | None = None) -> Iterator[PlannedFiles]:
+        """The files of some of `manifests`, manifest by manifest; None: of all. It ends early once `has_enough`."""
         chosen = self.manifests if manifests is None else manifests
         if not chosen:
             return
@@ -114,11 +111,15 @@ class ScanPlanner:
         batches = enumerate(self._columns.read(chosen, stats))
         while not self.has_enough and (found := next(batches, None)) is not None:
             position, batch = found
-            part = batch if entries is None else batch.slice(entries[0], max(0, entries[1] - entries[0]))
-            yield self._planned(position, chosen[position].partition_spec_id, part)
+            yield self._planned(position, chosen[position], batch)
 
-    def _planned(self, position: int, spec_id: int, batch: pa.RecordBatch) -> PlannedFiles:
-        batch = self._matching(batch, spec_id)
+    def _planned(self, position: int, manifest: ManifestFile, batch: pa.RecordBatch) -> PlannedFiles:
+        spec_id = manifest.partition_spec_id
+        if self._line is None and manifest.first_row_id is None:
+            # Few files match, and what they inherit does not depend on the others.
+            batch = inherited(self._matching(batch, spec_id), manifest)
+        else:
+            batch = self._matching(inherited(batch, manifest), spec_id)
         residual = self._filter.residual_of(batch, spec_id)
         deletes = self._deletes.applying_to(batch, spec_id)
         planned = batch.append_column(RESIDUAL, residual).append_column(DELETES, deletes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,15 +158,27 @@ def test_a_plan_ends_once_it_has_enough_rows(catalog: Catalog, table: Table) -> 
     assert planned(planner_of(catalog, min_rows=0)) == {}
 
 
-def test_a_part_of_the_manifests_and_of_their_entries(catalog: Catalog, table: Table) -> None:
-    table.append([data_file("a", 1), data_file("b", 1), data_file("c", 1)])
-    table.append([data_file("d", 1)])
+def test_a_part_of_the_manifests(catalog: Catalog, table: Table) -> None:
+    table.append([data_file("a", 1), data_file("b", 1)])
+    table.append([data_file("c", 1)])
     planner = planner_of(catalog)
     newest, oldest = planner.manifests
-    assert planned(planner, manifests=[newest]).keys() == {"d"}
-    assert planned(planner, manifests=[oldest], entries=(1, 3)).keys() == {"b", "c"}
-    assert planned(planner, manifests=[oldest], entries=(3, 9)).keys() == set()
+    assert planned(planner, manifests=[newest]).keys() == {"c"}
+    assert planned(planner, manifests=[oldest]).keys() == {"a", "b"}
     assert [each.manifest for each in planner.plan([newest, oldest])] == [0, 1]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_files_inherit_does_not_depend_on_the_filter(catalog: Catalog, version: int) -> None:
+    catalog.create_table("sales.numbered", SCHEMA, properties={"format-version": str(version)})
+    table = catalog.load_table("sales.numbered")
+    table.append([replace(data_file(name, 1, ids), partition={}) for name, ids in {"a": (0, 9), "b": (20, 29)}.items()])
+    (found,) = planner_of(catalog, "id > 15", metadata=table.metadata).plan()
+    columns = found.columns
+    assert columns.column(layout.SNAPSHOT_ID).to_pylist() == [current(table)]
+    assert columns.column(layout.SEQUENCE_NUMBER).to_pylist() == [1]
+    row_ids = layout.column(columns, layout.FIRST_ROW_ID)
+    assert (row_ids and row_ids.to_pylist()) == ([10] if version == 3 else None)
 
 
 def test_names_are_of_the_schema_that_is_read(catalog: Catalog, table: Table) -> None:
