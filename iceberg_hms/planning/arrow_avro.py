@@ -31,8 +31,7 @@ from iceberg_hms.planning.flat_columns import PartitionColumn
 _log = logging.getLogger(__name__)
 
 #: What decoding takes, in times of the inflated blocks: these, the file made of them, what DataFusion reads of it,
-#: nested and flat columns. Measured: nine times for entries with statistics of five columns; narrow ones take more in
-#: columns.
+#: nested and flat columns. Measured: nine times for entries with statistics of five columns.
 _TIMES_INFLATED: Final = 10
 #: Loading DataFusion takes as long as our own reader takes for so many entries, and 60 MB.
 LOADED_FOR: Final = 10_000

@@ -8,7 +8,6 @@ blocks inflate to are checked before, by the same code for both; `decode_manifes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +18,6 @@ from iceberg_hms.format.manifests.manifest import StoredManifest, open_manifest
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.planning import arrow_avro, layout
 from iceberg_hms.planning.flat_columns import PartitionColumn, flat_columns, partition_columns
-from iceberg_hms.work import stop_if_caller_left
 
 #: Called with the bytes that decoding takes in all, before it takes them; raises to refuse them.
 Admit = Callable[[int], object]
@@ -29,8 +27,10 @@ _TIMES_COLUMNS: Final = 3
 #: Fewer entries are decoded by our own reader: DataFusion takes so long to begin. Measured: `python -m benchmarks
 #: manifest-decoders`.
 SMALL_ENTRIES: Final = 50
-#: So many entries are held as Python objects.
+#: So many entries are held as Python objects, or fewer that have so many bytes: as objects they take up to fifty times
+#: as many.
 _ENTRIES_AT_A_TIME: Final = 1_024
+_BYTES_AT_A_TIME: Final = 1024 * 1024
 #: What is not an entry of a manifest: errors of pyarrow (ArrowInvalid is a ValueError), and of records without a field.
 _DAMAGED: Final = (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
@@ -77,7 +77,7 @@ def _read(
     stored: StoredManifest, partition: list[PartitionColumn], admit: Admit, *, with_statistics: bool
 ) -> Mapping[str, pa.Array]:
     """By our own reader: the fields of entries, of their files, and of their partition tuples."""
-    records = stored.container.records(stored.parsed)
+    records = stored.container.encoded_records(stored.parsed)
     types = {**layout.TYPES, **(layout.MAPS if with_statistics else {})}
     chunks = [_chunk([], types, partition)]
     size = 0
@@ -89,9 +89,16 @@ def _read(
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
-def _parts(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while part := list(islice(records, _ENTRIES_AT_A_TIME)):
-        stop_if_caller_left()
+def _parts(records: Iterator[tuple[dict[str, Any], bytes]]) -> Iterator[list[dict[str, Any]]]:
+    part: list[dict[str, Any]] = []
+    size = 0
+    for record, encoded in records:
+        part.append(record)
+        size += len(encoded)
+        if len(part) == _ENTRIES_AT_A_TIME or size >= _BYTES_AT_A_TIME:
+            yield part
+            part, size = [], 0
+    if part:
         yield part
 
 

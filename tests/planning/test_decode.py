@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -185,6 +186,24 @@ def test_memory_is_asked_for_as_it_becomes_known(reader: str) -> None:
         decode_columns(data, "m.avro", LINE, admit=refuse)
 
 
+def test_few_bytes_of_entries_are_objects_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects take fifty times the bytes: a block of the largest size would take gigabytes."""
+    monkeypatch.setattr(arrow_avro, "read", lambda *_: None)
+    parts: list[int] = []
+    chunk = decode._chunk
+
+    def noted(records: Any, *arguments: Any) -> Any:
+        parts.append(len(records))
+        return chunk(records, *arguments)
+
+    monkeypatch.setattr(decode, "_chunk", noted)
+    large = [simple_record("file:/" + "a" * 300_000)] * 10
+    data = manifest_bytes(2, [], [*large, *[simple_record("file:/a")] * 2_000])
+    assert len(decode_columns(data, "m.avro", LINE)) == 2_010
+    assert max(parts[: parts.index(1_024)]) == 4
+    assert sum(parts) == 2_010
+
+
 def test_fewer_entries_than_the_list_counted_are_refused(reader: str) -> None:
     data = manifest_bytes(2, [], [simple_record("file:/a")] * 9)
     line = replace(LINE, added_files_count=10, existing_files_count=0, deleted_files_count=0)
@@ -231,6 +250,38 @@ def test_partition_values_have_the_types_of_the_layout(reader: str) -> None:
     for at, (_, value, kind) in enumerate(stored.values(), 1):
         column = columns.column(layout.partition(1_100 - at))
         assert (column.to_pylist(), column.type) == ([value] * 2, kind)
+
+
+def without_partition_ids(schema: Any) -> Any:
+    for field in schema["fields"][-1]["type"]["fields"]:
+        if field["name"] == "partition":
+            for each in field["type"]["fields"]:
+                del each["field-id"]
+    return schema
+
+
+def test_partition_fields_without_ids_are_those_of_the_spec_in_the_header(reader: str) -> None:
+    record = simple_record("file:/a")
+    record["data_file"]["partition"] = {"part_x201": 7, "part_x202": "x"}
+    data = manifest_bytes(2, ["int", "string"], [record] * 3, spell=without_partition_ids)
+    with nothing_left_to_ours(reader):
+        check(SampleManifest(data, LINE))
+    columns = decode_columns(data, "m.avro", LINE)
+    assert columns.column(layout.partition(1_099)).to_pylist() == [7, 7, 7]
+
+
+def test_a_partition_field_that_the_header_does_not_know_is_refused(reader: str) -> None:
+    """Its values would count as null, and files as outside of what a filter asks for."""
+
+    def renamed(schema: Any) -> Any:
+        text = orjson.dumps(without_partition_ids(schema)).decode().replace('"part 1"', '"gone"')
+        return orjson.loads(text)
+
+    record = simple_record("file:/a")
+    record["data_file"]["partition"] = {"part_x201": 7}
+    data = manifest_bytes(2, ["int"], [record] * 3, spell=renamed)
+    with pytest.raises(CorruptFile, match="partition field gone has no id"):
+        decode_columns(data, "m.avro", LINE)
 
 
 @pytest.mark.parametrize(("name", "value"), [("status", 3), ("content", 3), ("status", -1)])
