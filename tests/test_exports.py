@@ -30,7 +30,18 @@ PUBLIC = {
     "connect",
 }
 #: Heavy or optional: imported on use alone.
-NOT_ON_IMPORT = ("pyspark", "py4j", "kazoo", "starlette", "uvicorn", "pyiceberg", "pyarrow", "thrift", "pandas")
+NOT_ON_IMPORT = (
+    "pyspark",
+    "py4j",
+    "kazoo",
+    "starlette",
+    "uvicorn",
+    "pyiceberg",
+    "pyarrow",
+    "thrift",
+    "pandas",
+    "datafusion",
+)
 
 
 def error_names() -> set[str]:
