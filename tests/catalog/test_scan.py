@@ -161,9 +161,12 @@ def test_batches_are_the_plan_manifest_by_manifest(table: Table) -> None:
     batches = list(table.scan().to_batches())
     assert [batch.num_rows for batch in batches] == [1, 1, 1]
     assert pa.Table.from_batches(batches) == table.scan().plan()
-    # Only one manifest has a file that may match.
+    # Only one manifest has a file that may match, by the manifest list and by bounds.
     table.append([data_file("d", DAY + 1)])
     assert len(list(table.scan("day = '2026-01-02'").to_batches())) == 1
+    table.replace_partitions([data_file("e", ids=(1, 5)), data_file("f", DAY + 1, ids=(1, 5))])
+    table.append([data_file("g", ids=(6, 9))])
+    assert [batch.num_rows for batch in table.scan("id = 7").to_batches()] == [1]
 
 
 # Which snapshot.
@@ -229,6 +232,11 @@ def test_an_older_snapshot_has_the_columns_that_it_had(table: Table) -> None:
     assert names(table.scan("number = 7", ["number"], branch="audit")) == ["b"]
     with pytest.raises(InvalidInput, match="no column id"):
         table.scan(columns=["id"])
+    with table.update_schema() as change:
+        change.add_column("id", "long")
+    # A name that both have is the snapshot's own; of no file are bounds of the new column known.
+    assert names(table.scan("id = 7", snapshot_id=first)) == ["b"]
+    assert names(table.scan("id = 7", branch="audit")) == ["a", "b"]
 
 
 def test_a_snapshot_that_expired_since_the_table_was_loaded(files: MemoryFiles) -> None:
@@ -255,9 +263,23 @@ def test_tasks_are_packed_as_the_table_says_or_the_caller(table: Table) -> None:
     table.set_properties({"read.split.target-size": "30", "read.split.open-file-cost": "10"})
     assert [len(group.tasks) for group in table.scan().tasks()] == [3, 1]
     assert [len(group.tasks) for group in table.scan().tasks(open_cost=15)] == [2, 2]
-    table.set_properties({"read.split.planning-lookback": "1"})
     with pytest.raises(InvalidInput, match="split_size"):
         table.scan().tasks(split_size=0)
+
+
+def test_groups_look_back_as_far_as_the_table_says_or_the_caller(catalog: Catalog) -> None:
+    table = catalog.create_table("logging.flat", SCHEMA)
+    table.append([DataFile(f"file:/in/{size}.parquet", "PARQUET", 1, size) for size in (15, 10, 5)])
+
+    def sizes(**numbers: int) -> list[list[int]]:
+        groups = table.scan().tasks(split_size=20, open_cost=0, **numbers)
+        return [[task.length for task in group.tasks] for group in groups]
+
+    assert sizes() == [[15, 5], [10]]
+    assert sizes(lookback=1) == [[15], [10, 5]]
+    table.set_properties({"read.split.planning-lookback": "1"})
+    assert sizes() == [[15], [10, 5]]
+    assert sizes(lookback=2) == [[15, 5], [10]]
 
 
 def test_the_properties_of_splits_are_checked_when_they_are_set(table: Table) -> None:
