@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def setup(settings: Settings, allowed: str | None = None, *, strict: bool = Fals
     return PlanningSetup(settings, allowed, strict, memory_bytes=2**30)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def processes(settings: Settings) -> Iterator[PlanningProcesses]:
     made = PlanningProcesses(1, lambda: setup(settings), SYSTEM_CLOCK, seconds=60)
     yield made
@@ -80,8 +80,9 @@ def task_of(table: Table, **more: Any) -> PlanningTask:
     return PlanningTask(table.metadata_location, version_of(metadata), metadata.location, job)
 
 
-def child_of(server: int) -> int:
-    (one,) = planners_of(server)
+def child_of(server: int, others: Collection[int] = ()) -> int:
+    """The only process that plans for a server, besides others."""
+    (one,) = set(planners_of(server)) - set(others)
     return one
 
 
@@ -153,18 +154,18 @@ def test_a_process_that_was_killed_is_replaced(processes: PlanningProcesses, tab
 
 
 def test_a_plan_that_takes_too_long_ends_with_its_process(settings: Settings, table: Table) -> None:
-    clock = LateClock()
+    others, clock = planners_of(os.getpid()), LateClock()
     processes = PlanningProcesses(1, lambda: setup(settings), clock, seconds=60)
     try:
         answer = processes.answer(task_of(table))
-        stopped = child_of(os.getpid())
+        stopped = child_of(os.getpid(), others)
         os.kill(stopped, signal.SIGSTOP)
         clock.late = True
         with pytest.raises(PlanUnavailable, match="too long"):
             processes.answer(task_of(table))
         clock.late = False
         assert processes.answer(task_of(table)) == answer
-        assert child_of(os.getpid()) != stopped
+        assert child_of(os.getpid(), others) != stopped
     finally:
         processes.close()
 
@@ -178,9 +179,11 @@ def test_signals_that_end_the_server_do_not_end_a_plan(processes: PlanningProces
     assert child_of(os.getpid()) == child
 
 
-def test_closing_ends_the_processes_and_refuses_plans(processes: PlanningProcesses, table: Table) -> None:
+def test_closing_ends_the_processes_and_refuses_plans(settings: Settings, table: Table) -> None:
+    others = planners_of(os.getpid())
+    processes = PlanningProcesses(1, lambda: setup(settings), SYSTEM_CLOCK, seconds=60)
     processes.answer(task_of(table))
-    child = child_of(os.getpid())
+    child = child_of(os.getpid(), others)
     processes.close()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
