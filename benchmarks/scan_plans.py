@@ -284,7 +284,7 @@ def _java(place: Place, where: str, folder: Path) -> Iterator[Plan]:
 
 @contextmanager
 def peak_of(pid: int) -> Iterator[Callable[[], float]]:
-    """The largest RssAnon of a process while the block runs, in MiB, as it is looked at every few milliseconds."""
+    """The largest RssAnon of a process while the block runs, in MiB. A thread looks at it every few milliseconds."""
     ended, found = threading.Event(), [0]
     status = Path(f"/proc/{pid}/status")
 
