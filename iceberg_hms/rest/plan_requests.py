@@ -11,6 +11,9 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, column_names
 from iceberg_hms.expressions.json_form import from_json
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+from iceberg_hms.format.schema.transforms import IdentityTransform
 from iceberg_hms.planning.request import ScanRequest
 from iceberg_hms.rest.payloads import Fields
 from iceberg_hms.rest.plan_tokens import PlannedScan
@@ -19,6 +22,10 @@ from iceberg_hms.rest.rewriting_scans import may_rewrite
 #: Bytes of a filter: each task of the plan repeats it.
 FILTER_BYTES_MAX: Final = 4 * 1024 * 1024
 _LONGS: Final = range(-(2**63), 2**63)
+#: Kinds of values that are texts in JSON, but for texts and UUIDs, which PyIceberg reads.
+_KEPT_AS_TEXT: Final = frozenset(
+    {"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "decimal", "binary", "fixed"}
+)
 _BY_THE_CLIENT: Final = "plan this scan in the client: scan-planning-mode=client"
 
 
@@ -99,6 +106,24 @@ def _refuse_ambiguous(scan: PlannedScan, metadata: TableMetadata) -> None:
             raise InvalidInput(
                 f"{name} is another column in the schema of snapshot {scan.snapshot_id} than in the table's",
                 next_step=_BY_THE_CLIENT,
+            )
+
+
+def check_for_pyiceberg(scan: PlannedScan, metadata: TableMetadata) -> None:
+    """Refuse a filter that PyIceberg 0.12 would apply to the text of a partition's value, by which no row matches.
+
+    It takes a column that a file lacks from the file's partition, and keeps dates, times, decimals and bytes as they
+    are in JSON. Files of Hive lack the columns of their partitions; their tables have a name mapping. Raises
+    InvalidInput."""
+    if NAME_MAPPING not in metadata.properties:
+        return
+    fields = [each for spec in metadata.specs_by_id.values() for each in spec.fields]
+    sources = {each.source_id for each in fields if isinstance(each.transform, IdentityTransform)}
+    for name in column_names(request_of(scan).filter):
+        column = metadata.schema.find(name) if scan.case_sensitive else metadata.schema.find_ignoring_case(name)
+        if column is not None and column.id in sources and values.kind_of(column.type) in _KEPT_AS_TEXT:
+            raise InvalidInput(
+                f"PyIceberg misreads {name} where files lack it and partitions have it", next_step=_BY_THE_CLIENT
             )
 
 

@@ -36,6 +36,8 @@ def plan_table_scan(request: RestRequest) -> Response:
     fields = payloads.parse_object(request.body)
     table = _loaded(request)
     scan = plan_requests.parsed(fields, table.metadata)
+    if request.client.user_agent.startswith("PyIceberg/"):
+        plan_requests.check_for_pyiceberg(scan, table.metadata)
     answer = _answer(request, table, scan)
     return _completed(request, table, replace(scan, digest=answer.digest), answer)
 

@@ -467,3 +467,21 @@ def test_a_plan_of_an_old_snapshot_goes_on_when_main_is_rolled_back_to_it() -> N
         tasks += found["file-scan-tasks"]
         waiting += found.get("plan-tasks", ())
     assert names(tasks) == everything
+
+
+@pytest.mark.parametrize("mapping", ["", "[]"])
+def test_what_pyiceberg_would_filter_wrongly_is_refused(mapping: str) -> None:
+    planned = Planned()
+    planned.append(data_file("a", 2), data_file("b", 3))
+    if mapping:
+        planned.catalog.load_table(("default", "t")).set_properties({"schema.name-mapping.default": mapping})
+    on_day, of_level = ({"type": "not-null", "term": name} for name in ("day", "Level"))
+    for agent, column, refused in (
+        ("PyIceberg/0.12.0", on_day, True),
+        ("PyIceberg/0.12.0", of_level, False),
+        ("Apache-HttpClient/5", on_day, False),
+    ):
+        body = {"filter": {"type": "and", "left": of_level, "right": column}}
+        response = planned.web("POST", f"{PATH}/plan", body, headers={"User-Agent": agent})
+        assert response.status_code == (400 if refused and mapping else 200), response.text
+        assert ("scan-planning-mode=client" in response.text) is bool(refused and mapping)
