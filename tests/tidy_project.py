@@ -14,7 +14,7 @@ from tests.tidy import Finding, Source
 MAY_REACH_INTO_PRIVATES = frozenset({"integration/zookeeper_sessions.py"})
 
 #: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.
-PUBLIC_IN_FACT = frozenset({"_replace", "_asdict", "_fields", "_exit", "_jvm", "_jsc"})
+PUBLIC_IN_FACT = frozenset({"_replace", "_asdict", "_fields", "_exit", "_jvm", "_jsc", "_jsparkSession"})
 
 _PATCHES = frozenset({"setattr", "delattr"})
 #: What may part two words: in prose that is wrapped, in adjacent strings, and in names.

@@ -1,0 +1,1 @@
+"""Stock clients whose scans the server plans, beside the same clients that plan by themselves."""
