@@ -79,10 +79,10 @@ def _read(
     """By our own reader: the fields of entries, of their files, and of their partition tuples."""
     records = stored.container.encoded_records(stored.parsed)
     types = {**layout.TYPES, **(layout.MAPS if with_statistics else {})}
-    chunks = [_chunk([], types, partition)]
+    chunks = [chunk_of([], types, partition)]
     size = 0
     for part in _parts(records):
-        chunk = _chunk(part, types, partition)
+        chunk = chunk_of(part, types, partition)
         size += sum(column.nbytes for column in chunk.values())
         admit(_TIMES_COLUMNS * size)
         chunks.append(chunk)
@@ -102,9 +102,10 @@ def _parts(records: Iterator[tuple[dict[str, Any], bytes]]) -> Iterator[list[dic
         yield part
 
 
-def _chunk(
+def chunk_of(
     records: list[dict[str, Any]], types: Mapping[str, pa.DataType], partition: list[PartitionColumn]
 ) -> dict[str, pa.Array]:
+    """Some records as nested columns."""
     files = [record["data_file"] for record in records]
     tuples = [file["partition"] for file in files]
     columns = {

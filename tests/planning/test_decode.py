@@ -190,13 +190,13 @@ def test_few_bytes_of_entries_are_objects_at_a_time(monkeypatch: pytest.MonkeyPa
     """Objects take fifty times the bytes: a block of the largest size would take gigabytes."""
     monkeypatch.setattr(arrow_avro, "read", lambda *_: None)
     parts: list[int] = []
-    chunk = decode._chunk
+    chunk = decode.chunk_of
 
     def noted(records: Any, *arguments: Any) -> Any:
         parts.append(len(records))
         return chunk(records, *arguments)
 
-    monkeypatch.setattr(decode, "_chunk", noted)
+    monkeypatch.setattr(decode, "chunk_of", noted)
     large = [simple_record("file:/" + "a" * 300_000)] * 10
     data = manifest_bytes(2, [], [*large, *[simple_record("file:/a")] * 2_000])
     assert len(decode_columns(data, "m.avro", LINE)) == 2_010
