@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: Files of the table, each in a manifest of its own, and files in one answer.
 FILES, FILES_MAX = 24, 4
-#: Plans that nobody fetches, and what they may cost a server.
-ABANDONED, GROWTH_KIB = 200, 40 * 1024
+#: Plans that nobody fetches, and what they may cost a server. Its pools start their threads one by one.
+ABANDONED, GROWTH_KIB, GROWTH_THREADS = 200, 40 * 1024, 8
 SECONDS = 60.0
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -137,7 +137,7 @@ def test_plans_that_nobody_fetches_cost_nothing(served: list[Served], table: str
         for _ in range(ABANDONED):
             plan(client, server.uri, table)
         after = server.state()
-    assert after["threads"] <= before["threads"]
+    assert after["threads"] - before["threads"] <= GROWTH_THREADS
     assert after["memory"] - before["memory"] < GROWTH_KIB
     assert ids(server.uri, table) == EXPECTED
 
