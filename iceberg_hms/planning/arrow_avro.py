@@ -13,7 +13,6 @@ import logging
 import os
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -36,9 +35,6 @@ _log = logging.getLogger(__name__)
 _TIMES_INFLATED: Final = 10
 #: Loading DataFusion takes as long as our own reader takes for so many entries, and 60 MB.
 LOADED_FOR: Final = 10_000
-#: So many files in memory are kept, of so many bytes at most.
-_SPARE_FILES: Final = 4
-_SPARE_BYTES: Final = 8 * 1024 * 1024
 #: The path in the last record; no file has it.
 _TAIL_PATH: Final = "the record behind the last entry of a manifest"
 #: The least values of Avro's types.
@@ -98,14 +94,8 @@ class _Process:
     #: How many entries our own reader read since DataFusion is not loaded; about.
     read_without = 0
 
-    #: Files in memory for the next manifests.
-    spare: Final[deque[int]] = deque()
-
     @classmethod
     def forked(cls) -> None:
-        # The parent goes on to write to them.
-        while cls.spare:
-            os.close(cls.spare.pop())
         cls.lost_threads = cls.lost_threads or sys.modules.get("datafusion") is not None
 
 
@@ -180,8 +170,8 @@ def _is_empty(schema: Any) -> bool:
 
 def _decoded(datafusion: Any, file: list[bytes], count: int) -> pa.StructArray | None:
     """The records of an Avro file, in parts, which are dropped; None if it was not read, or has not so many."""
-    try:
-        with _path_of(file) as (path, extension):
+    with _path_of(file) as (path, extension):
+        try:
             # A context of its own for each file: what DataFusion remembers of files goes by their paths, and a path in
             # memory names another file the next time.
             config = datafusion.SessionConfig().with_target_partitions(1).with_batch_size(count)
@@ -189,11 +179,11 @@ def _decoded(datafusion: Any, file: list[bytes], count: int) -> pa.StructArray |
             # One batch is taken, and the stream never asked for another: arrow-avro 59 loops for ever where a block has
             # bytes left after its last record.
             batch = rows.execute_stream().next().to_pyarrow()
-    except _ENDS:
-        raise
-    except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception; our own reader judges the file
-        _log.debug("DataFusion did not read a manifest: %r", error)
-        return None
+        except _ENDS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception; our own reader judges the file
+            _log.debug("DataFusion did not read a manifest: %r", error)
+            return None
     return batch.to_struct_array() if batch.num_rows == count else None
 
 
@@ -201,48 +191,20 @@ def _decoded(datafusion: Any, file: list[bytes], count: int) -> pa.StructArray |
 def _path_of(file: list[bytes]) -> Iterator[tuple[str, str]]:
     """A path at which DataFusion finds a file, and how its name ends. file: in parts, which are dropped."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
-        with _in_memory(file) as descriptor:
+        descriptor = os.memfd_create("manifest")
+        try:
+            with open(descriptor, "wb", buffering=0, closefd=False) as memory:
+                memory.writelines(file)
+            file.clear()
             yield f"/proc/self/fd/{descriptor}", ""
+        finally:
+            os.close(descriptor)
     else:
         with tempfile.NamedTemporaryFile(suffix=".avro") as temporary:
             temporary.writelines(file)
             temporary.flush()
             file.clear()
             yield temporary.name, ".avro"
-
-
-@contextmanager
-def _in_memory(file: list[bytes]) -> Iterator[int]:
-    """The descriptor of a file in memory. It is kept for the next one, since writing to pages that are there takes a
-    sixth of the time; but not after an error, when a reader might still have it."""
-    try:
-        descriptor = _Process.spare.pop()
-    except IndexError:
-        descriptor = os.memfd_create("manifest")
-    try:
-        size = _write(descriptor, file)
-        file.clear()
-        yield descriptor
-    except BaseException:
-        os.close(descriptor)
-        raise
-    if size <= _SPARE_BYTES and len(_Process.spare) < _SPARE_FILES:
-        _Process.spare.append(descriptor)
-    else:
-        os.close(descriptor)
-
-
-def _write(descriptor: int, file: Sequence[bytes]) -> int:
-    """Make a file in memory this one; how many bytes it has. Raises OSError if memory took less."""
-    size = sum(map(len, file))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "wb", buffering=0, closefd=False) as memory:
-        memory.writelines(file)
-    if os.lseek(descriptor, 0, os.SEEK_CUR) != size:
-        raise OSError(f"a file in memory took less than {size} bytes")
-    # A larger one may have been there before.
-    os.ftruncate(descriptor, size)
-    return size
 
 
 def _fields(entries: pa.StructArray, partition: Sequence[PartitionColumn]) -> dict[str, pa.Array] | None:

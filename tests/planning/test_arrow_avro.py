@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from typing import Any
 
@@ -92,37 +91,21 @@ def test_datafusion_is_loaded_when_there_is_much_to_read() -> None:
     assert said_by(LITTLE).split("\n") == ["False False", "False False", "True True", "True True", ""]
 
 
-def test_files_in_memory_are_used_again_and_say_what_was_written_last() -> None:
-    for count, path in ((3_000, "file:/" + "a" * 500), (50, "file:/b"), (400, "file:/c")):
-        found = read(opened(count, path))["file_path"]
-        assert (len(found), set(found.to_pylist())) == (count, {path})
-        assert len(arrow_avro._Process.spare) == 1
-
-
-def test_a_file_in_memory_is_not_used_again_after_an_error() -> None:
-    while arrow_avro._Process.spare:
-        os.close(arrow_avro._Process.spare.pop())
-    with pytest.raises(LookupError), arrow_avro._path_of([b"a"]):
-        raise LookupError
-    assert not arrow_avro._Process.spare
-
-
 FORKED = """
 import os
 
 import datafusion
 
-from iceberg_hms.planning import arrow_avro
 from tests.planning.test_arrow_avro import opened, read
 
 assert read(opened()) is not None
 child = os.fork()
 if not child:
-    print(read(opened()), len(arrow_avro._Process.spare), flush=True)
+    print(read(opened()), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 """
 
 
 def test_a_forked_child_whose_parent_has_datafusions_threads_does_not_wait_for_them() -> None:
-    assert said_by(FORKED) == "None 0\n"
+    assert said_by(FORKED) == "None\n"
