@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.maintenance import MaintenanceOperations, ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
+from iceberg_hms.catalog.scan import Scan, scan_of
 from iceberg_hms.catalog.snapshot_changes import SnapshotChanges, changes_between
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
@@ -24,9 +24,6 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortOrder
-
-if TYPE_CHECKING:
-    from iceberg_hms.catalog.scan import Scan
 
 
 class Table(
@@ -174,8 +171,6 @@ class Table(
         Names are those of the table's columns; of an older snapshot, of the columns that it had, if they fit those.
         case_sensitive: whether the filter and `columns` have to spell them as the schema does.
         Raises InvalidInput for a column, a snapshot, a branch or a time that the table does not have."""
-        from iceberg_hms.catalog.scan import scan_of
-
         return scan_of(
             str(self._name),
             self.metadata,

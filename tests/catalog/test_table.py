@@ -84,6 +84,10 @@ LACKING = {
     ("create_tag", "tag_name"): "the same",
     ("remove_branch", "branch_name"): "the same",
     ("remove_tag", "tag_name"): "the same",
+    ("scan", "row_filter"): "`where`: ours finds files, not rows",
+    ("scan", "selected_fields"): "`columns`: the same",
+    ("scan", "limit"): "a plan has all files",
+    ("scan", "options"): "there are none",
 }
 
 

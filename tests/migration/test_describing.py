@@ -27,6 +27,7 @@ from iceberg_hms.migration.describing import describe_slice, described, list_and
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import PROBLEMS_MAX, Described, SourcePartition
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.local_store import LocalStore
 from iceberg_hms.storage.manifests import ManifestStore
@@ -292,7 +293,8 @@ def test_files_of_a_remote_store_are_read_by_many_threads_in_order(hive: HiveFol
     files, runtime = Remote(), ThreadRuntime()
     work = hive.work()
     table = TableOfFiles(metadata_file.decode(work.metadata, ""))
-    stores: Any = Stores(runtime, files, ManifestStore(files, work.settings, runtime))  # type: ignore[arg-type]
+    manifests = ManifestStore(files, work.settings, runtime)  # type: ignore[arg-type]
+    stores: Any = Stores(runtime, files, manifests, ManifestColumns(manifests))  # type: ignore[arg-type]
     listed = []
     for number in range(150):
         data = Path(write(tmp_path / str(number), rows(number)).removeprefix("file:")).read_bytes()
@@ -376,8 +378,8 @@ def test_a_dry_run_finds_the_same_and_writes_nothing(hive: HiveFolder) -> None:
 
 #: What executors must have besides Python; docs/migration.md says so.
 NEEDED = {"pyarrow", "orjson", "fastavro", "tenacity"}
-#: What pyarrow imports where it is there.
-OPTIONAL = {"cloudpickle", "numpy"}
+#: What is imported where it is there.
+OPTIONAL = {"cloudpickle", "isal", "numpy"}
 
 
 def test_tasks_need_no_metastore_and_few_libraries() -> None:
