@@ -65,7 +65,7 @@ def filters(atlas: Atlas) -> list[str]:
         f"name >= '{one}' and name < '{name_in(last // 2 + 1)}'",
         "value > 0.999",
         "value is nan",
-        "value is null and name is null",
+        "(value is null or name is null) and hour < 30",
         "name is null",
         "hour = 8 and value is not nan and value is not null",
         "time >= '2024-02-10T00:00:00+00:00' and time < '2024-02-10T01:00:00+00:00'",
