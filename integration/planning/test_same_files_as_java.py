@@ -143,12 +143,15 @@ def test_tables_with_a_history(java: JavaPlanner, lake: Lake, name: str, version
     check(java, lake, table, filters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", odd_tables.VALUES)
 def test_every_transform_of_each_type(java: JavaPlanner, lake: Lake, kind: str) -> None:
     for transform in odd_tables.transforms(kind):
         check(java, lake, *odd_tables.typed_table(lake, kind, transform, odd_tables.versions_of(kind)[-1]))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("kind", [each for each in odd_tables.VALUES if odd_tables.transformed_filters(each)])
 def test_filters_on_every_transform_of_each_type(java: JavaPlanner, lake: Lake, kind: str) -> None:
     for transform in odd_tables.transforms(kind):
