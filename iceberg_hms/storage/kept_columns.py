@@ -12,7 +12,6 @@ of. Each process checks a file whole when it first maps it: half a second for th
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import stat
@@ -61,8 +60,8 @@ MAPS_MAX: Final = 8_192
 #: How often the use of a mapped file is noted, what goes wrong is logged, and a disk that was full is tried.
 _NOTED_SECONDS: Final = 60.0
 _READ_BY_USER: Final = 0o600
-#: How often a file is created that another process takes for one left behind.
-_CREATIONS: Final = 16
+#: Writing a file takes seconds at most: one that is unfinished for an hour is of a writer that was killed.
+_ABANDONED_NS: Final = 3_600 * 1_000_000_000
 
 
 class _Damaged(Exception):
@@ -210,7 +209,7 @@ class ColumnFolder:
     def _write(self, path: str, digest: bytes, columns: pa.RecordBatch) -> None:
         """Raises OSError, _TooLarge; leaves no part of the file then."""
         temporary = f"{path}.{self._runtime.uuid()}{_TEMPORARY}"
-        descriptor = _create_locked(temporary)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _READ_BY_USER)
         try:
             with open(descriptor, "wb", buffering=0) as raw:  # noqa: PTH123 - an open descriptor
                 sink = _Sink(raw)
@@ -260,15 +259,16 @@ class ColumnFolder:
     def _files(self) -> Iterator[tuple[int, str, int]]:
         """The files of this folder, of all layouts: when each was used, its path, and what it takes of the disk.
         Removes what writers that were killed left. Raises OSError."""
+        now_ns = self._runtime.now_ms() * 1_000_000
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if not entry.name.endswith((_ENDING, _TEMPORARY)) or not entry.is_file(follow_symlinks=False):
                     continue
                 with contextlib.suppress(FileNotFoundError):
-                    if entry.name.endswith(_TEMPORARY) and _is_abandoned(entry.path):
+                    status = entry.stat(follow_symlinks=False)
+                    if entry.name.endswith(_TEMPORARY) and now_ns - status.st_mtime_ns > _ABANDONED_NS:
                         os.unlink(entry.path)  # noqa: PTH108 - as in `local_files`
                         continue
-                    status = entry.stat(follow_symlinks=False)
                     # A file that is being written is the last to go.
                     used = status.st_mtime_ns if entry.name.endswith(_ENDING) else 2**63
                     yield used, entry.path, _on_disk(status.st_size)
@@ -334,30 +334,6 @@ def unsafe_folder(status: os.stat_result, user_id: int) -> str:
 
 def _is_open_to_others(status: os.stat_result) -> bool:
     return status.st_uid != os.geteuid() or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-
-
-def _create_locked(path: str) -> int:
-    """The descriptor of a new file, which is locked as long as this process writes it. Raises OSError."""
-    for _ in range(_CREATIONS):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _READ_BY_USER)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Before it was locked it looked like one whose writer had ended.
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        os.close(descriptor)
-    raise FileNotFoundError(path)
-
-
-def _is_abandoned(path: str) -> bool:
-    """Whether the process that wrote a temporary file ended. Raises FileNotFoundError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def _on_disk(size: int) -> int:

@@ -99,6 +99,10 @@ def check_atlas(java: JavaPlanner, folder: Path, atlas: Atlas) -> None:
     assert planned > atlas.files // 4, "the filters match too few files to prove anything"
 
 
+#: The format version that each build compares.
+QUICK_VERSION = 2
+
+
 @pytest.mark.parametrize("spread", [False, True], ids=["clustered", "spread"])
 def test_a_hundredth_of_atlas(java: JavaPlanner, tmp_path: Path, spread: bool) -> None:
     check_atlas(java, tmp_path, Atlas(f"file:{tmp_path}/atlas", HUNDREDTH, 1_004, spread))
@@ -136,7 +140,11 @@ def test_a_hundredth_of_atlas_by_pyiceberg(java: JavaPlanner, tmp_path: Path, sp
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [(name, version) for name, (_, versions) in odd_tables.HISTORIES.items() for version in versions],
+    [
+        pytest.param(name, version, marks=() if version == QUICK_VERSION else pytest.mark.slow)
+        for name, (_, versions) in odd_tables.HISTORIES.items()
+        for version in versions
+    ],
 )
 def test_tables_with_a_history(java: JavaPlanner, lake: Lake, name: str, version: int) -> None:
     table, filters = odd_tables.HISTORIES[name][0](lake, version)

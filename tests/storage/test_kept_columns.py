@@ -491,8 +491,8 @@ for number in itertools.count():
 """
 
 
-def test_a_writer_that_was_killed_leaves_nothing_that_is_found_or_stays(
-    open_folder: Callable[..., ColumnFolder], folder: Path
+def test_what_a_killed_writer_left_is_not_found_and_goes_after_an_hour(
+    open_folder: Callable[..., ColumnFolder], folder: Path, clock: SetClock
 ) -> None:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], cwd=ROOT)
     try:
@@ -500,36 +500,15 @@ def test_a_writer_that_was_killed_leaves_nothing_that_is_found_or_stays(
     finally:
         writer.send_signal(signal.SIGKILL)
         writer.wait(60)
-    # One that lives keeps its own.
     kept = open_folder(2**30)
-    left = {each.name for each in folder.iterdir()}
     for number in range(256):
         found = kept.get(manifest(number))
         assert found is None or found.equals(columns(number, 20_000_000))
+    [unfinished] = folder.glob("*.tmp")
+    os.utime(unfinished, (clock.now_ms() / 1_000, clock.now_ms() / 1_000))
     kept.put(manifest(1_000), columns(1_000))
-    assert list(folder.glob("*.tmp")) == []
-    assert {each.name for each in folder.iterdir()} >= {name for name in left if name.endswith(".columns")}
-
-
-def test_the_file_of_a_writer_that_lives_is_not_swept(open_folder: Callable[..., ColumnFolder], folder: Path) -> None:
-    kept = open_folder()
-    unfinished = folder / "0.columns.1.tmp"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(unfinished)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    kept.put(manifest(1), columns(1))
     assert unfinished.exists()
-    holder.communicate(timeout=60)
-    open_folder().put(manifest(2), columns(2))
+    clock.seconds += 3_601
+    open_folder(2**30).put(manifest(1_001), columns(1_001))
     assert not unfinished.exists()
-
-
-HOLDER = """
-import fcntl, sys
-file = open(sys.argv[1], "w")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
+    assert kept.get(manifest(1_000)) is not None
