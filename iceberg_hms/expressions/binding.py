@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import (
@@ -27,7 +27,8 @@ from iceberg_hms.format.schema.types import ListType, MapType, NestedField, Type
 
 #: How many columns an error names.
 _NAMED_MAX = 20
-_FLOATING = frozenset({"float", "double"})
+#: Types with NaN.
+FLOATING: Final = frozenset({"float", "double"})
 _PREFIXED = frozenset({"string"})
 
 
@@ -140,7 +141,7 @@ def _predicate(predicate: Predicate, column: _Field) -> Bound:
         return BoundPredicate(operator, column.field.id, of, column.path, found, transform, source)
 
     if operator in (Operator.IS_NAN, Operator.NOT_NAN):
-        if values.kind_of(of) not in _FLOATING:
+        if values.kind_of(of) not in FLOATING:
             raise InvalidInput(f"column {predicate.column} has type {of}, which has no NaN")
         return bound(operator)
     if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH) and values.kind_of(of) not in _PREFIXED:

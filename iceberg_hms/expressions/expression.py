@@ -260,14 +260,19 @@ def balanced(parts: Sequence[Node], combine: Callable[[Node, Node], Node]) -> No
     return parts[0]
 
 
-def column_names(expression: Expression) -> Iterator[str]:
-    """The columns that a filter names, as often as it does. A filter that `bind` took is not nested too deep."""
+def predicates(expression: Expression) -> Iterator[Predicate]:
+    """The predicates of a filter. One that `bind` took is not nested too deep."""
     match expression:
         case And() | Or():
             for each in operands(expression):
-                yield from column_names(each)
+                yield from predicates(each)
         case Predicate():
-            yield expression.column
+            yield expression
+
+
+def column_names(expression: Expression) -> Iterator[str]:
+    """The columns that a filter names, as often as it does."""
+    return (each.column for each in predicates(expression))
 
 
 def negation(expression: Expression) -> Expression:

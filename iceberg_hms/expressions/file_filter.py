@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from iceberg_hms.expressions import projection
-from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, value_matches
+from iceberg_hms.expressions.binding import FLOATING, Bound, BoundAnd, BoundOr, BoundPredicate, value_matches
 from iceberg_hms.expressions.bounds import UNKNOWN_RANGE, ValueRange, bound_decoder, bound_value, may_match, must_match
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
@@ -19,7 +19,6 @@ from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSp
 from iceberg_hms.format.schema.types import Type
 
 _Test = Callable[[DataFile], bool]
-_FLOATING: Final = frozenset({"float", "double"})
 
 
 class FileFilter:
@@ -129,7 +128,7 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
     """
     field_id, decode = predicate.field_id, _decoder(predicate)
     is_nested = len(predicate.path) > 1
-    is_floating = values.kind_of(predicate.type) in _FLOATING
+    is_floating = values.kind_of(predicate.type) in FLOATING
 
     def of_file(data_file: DataFile) -> ValueRange:
         counts, nulls = data_file.value_counts, data_file.null_value_counts
@@ -182,7 +181,7 @@ def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[
 
 def _summary_range(summary: FieldSummary, of: Type) -> ValueRange:
     """What a manifest's list entry says of a partition field. Without bounds and NaNs all its values are null."""
-    is_floating = values.kind_of(of) in _FLOATING
+    is_floating = values.kind_of(of) in FLOATING
     has_nan = summary.contains_nan if is_floating else False
     empty = summary.lower_bound is None and summary.upper_bound is None
     return ValueRange(

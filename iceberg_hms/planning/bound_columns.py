@@ -13,14 +13,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_hms.expressions.binding import BoundPredicate
+from iceberg_hms.expressions.binding import FLOATING, BoundPredicate
 from iceberg_hms.expressions.bounds import bound_decoder
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.transforms import Hour, Transform
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 from iceberg_hms.planning import layout
 
-FLOATING: Final = frozenset({"float", "double"})
 _MICROS: Final = 86_400_000_000
 _DATE: Final = PrimitiveType("date")
 

@@ -5,7 +5,7 @@ Each predicate that the partition's values prove or refute is decided, and the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from iceberg_hms.expressions.expression import (
     both,
     either,
     operands,
+    predicates,
 )
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -52,7 +53,7 @@ class Residuals:
         self._expression = expression
         self._specs = specs
         #: By the identity of the predicate, whose values may have no hash.
-        self._bound = {id(each): bind(each, schema, case_sensitive=case_sensitive) for each in _predicates(expression)}
+        self._bound = {id(each): bind(each, schema, case_sensitive=case_sensitive) for each in predicates(expression)}
         self._partitionings: dict[int, _Partitioning] = {}
         self.expressions: list[Expression] = []
 
@@ -129,15 +130,6 @@ class _Partitioning:
             if not value_matches(inclusive, value):
                 return ALWAYS_FALSE
         return predicate
-
-
-def _predicates(expression: Expression) -> Iterator[Predicate]:
-    match expression:
-        case And() | Or():
-            for each in operands(expression):
-                yield from _predicates(each)
-        case Predicate():
-            yield expression
 
 
 def _reduced(expression: Expression, decide: Callable[[Predicate], Expression]) -> Expression:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from iceberg_hms.expressions.binding import FLOATING
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionField
@@ -21,7 +22,6 @@ from iceberg_hms.rest.settings import PLANNING_MODE, RestSettings, ScanPlanning
 
 #: The first format version whose rows have the numbers of their last updates.
 _TRACKS_ROWS: Final = 3
-_HAVE_NAN: Final = frozenset({"float", "double"})
 
 
 def table_properties(settings: RestSettings, metadata: TableMetadata) -> Mapping[str, str]:
@@ -45,4 +45,4 @@ def _may_be_nan(field: PartitionField, metadata: TableMetadata) -> bool:
     # A dropped column is in former schemas alone, of which there may be many.
     schemas = (metadata.schema, *reversed(metadata.schemas))
     column = next((found for each in schemas if (found := each.field(field.source_id)) is not None), None)
-    return column is not None and values.kind_of(column.type) in _HAVE_NAN
+    return column is not None and values.kind_of(column.type) in FLOATING
