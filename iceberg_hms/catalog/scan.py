@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.snapshot_changes import snapshot_id_of
 from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
+from iceberg_hms.changes.operations.schema.seen_columns import find_column
 from iceberg_hms.clock import instant
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, Expression
@@ -26,8 +26,8 @@ from iceberg_hms.planning.splits import ScanFile, ScanTaskGroup, pack
 
 
 class Scan:
-    """A scan of one snapshot of a table. It reads manifests each time that it is asked, those alone that may have
-    files with matching rows, several at once; a cache keeps them decoded (setting `planning.cache-dir`).
+    """A scan of one snapshot of a table. Each call reads the manifests that may have files with matching rows, several
+    at once, and no others; a cache keeps them decoded (setting `planning.cache-dir`).
 
     snapshot: what it reads; None for a table without one. columns: the names that the caller gave; None: all.
 
@@ -146,28 +146,19 @@ def _as_of(metadata: TableMetadata, as_of: Timestamp) -> int:
 
 
 def _check_columns(planner: ScanPlanner, request: ScanRequest) -> None:
-    find = planner.schema.find if request.case_sensitive else planner.schema.find_ignoring_case
     for name in request.columns or ():
-        if find(name) is None:
+        if find_column(planner.schema, name, case_sensitive=request.case_sensitive) is None:
             known = ", ".join(field.name for field in planner.schema.fields)
             raise InvalidInput(f"there is no column {name}", next_step=f"the table has {known}")
 
 
-@contextmanager
-def _says_if_expired() -> Iterator[None]:
+def _planned(planner: ScanPlanner) -> Iterator[PlannedFiles]:
+    """The planned files of all manifests that have any."""
     try:
-        yield
+        yield from (each for each in planner.plan() if each.columns.num_rows)
     except MissingFile as error:
         error.next_step = (
             "the snapshot may have expired since the table was loaded: `refresh` the table and scan it anew; if the "
             "file is still missing, the table is damaged"
         )
         raise
-
-
-def _planned(planner: ScanPlanner) -> Iterator[PlannedFiles]:
-    """The planned files of all manifests that have any."""
-    with _says_if_expired():
-        for planned in planner.plan():
-            if planned.columns.num_rows:
-                yield planned

@@ -12,7 +12,6 @@ from iceberg_hms.expressions import projection
 from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind
 from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.expressions.file_filter import FileFilter
-from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.planning import layout
@@ -42,7 +41,8 @@ class ColumnFilter:
     ) -> None:
         self._bound = bind(expression, schema, case_sensitive=case_sensitive)
         self._specs = specs
-        self._manifests = FileFilter(self._bound, specs, "the filter")
+        #: The same filter for manifests, and for files one by one.
+        self.by_file = FileFilter(self._bound, specs, str(expression))
         self._residuals = Residuals(expression, schema, specs, case_sensitive=case_sensitive)
         self._tests: dict[int, _Test] = {}
         self.stats = frozenset(each.field_id for each in _predicates(self._bound))
@@ -51,10 +51,6 @@ class ColumnFilter:
     def residuals(self) -> list[Expression]:
         """The filters that `residual_of` refers to. It grows as partitions need others."""
         return self._residuals.expressions
-
-    def may_match_manifest(self, manifest: ManifestFile) -> bool:
-        """False only if no file of a manifest has a matching row, by the partitions that its list entry sums up."""
-        return self._manifests.may_match_manifest(manifest)
 
     def matching(self, batch: pa.RecordBatch, spec_id: int) -> pa.BooleanArray | None:
         """For each row of a batch whether the file may have a matching row; None: all may. spec_id: of the manifest.

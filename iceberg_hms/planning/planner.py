@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.manifest_delta import added_manifests
+from iceberg_hms.changes.operations.schema.seen_columns import find_column
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions.binding import bind
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, Expression
-from iceberg_hms.expressions.file_filter import FileFilter
 from iceberg_hms.format.manifests.manifest import EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -96,11 +95,7 @@ class ScanPlanner:
     @cached_property
     def manifests(self) -> tuple[ManifestFile, ...]:
         """The manifests of data files that may have matching ones, in the order of the manifest list."""
-        return tuple(
-            each
-            for each in self._listed
-            if each.content == ManifestContent.DATA and each.has_live_files and self._filter.may_match_manifest(each)
-        )
+        return self._matching_manifests(ManifestContent.DATA)
 
     def plan(self, manifests: Sequence[ManifestFile] | None = None) -> Iterator[PlannedFiles]:
         """The files of some of `manifests`, manifest by manifest; None: of all. It ends early once `has_enough`."""
@@ -156,16 +151,16 @@ class ScanPlanner:
         """Those that may delete a matching row. An incremental scan reads appends alone, which delete nothing."""
         if self._line is not None:
             return DeleteMatching((), self.metadata)
-        request, text = self.request, str(self.request.filter)
-        bound = bind(request.filter, self.schema, case_sensitive=request.case_sensitive)
-        by_file = FileFilter(bound, self.metadata.specs_by_id, text)
-        lists = [
-            each
-            for each in self._listed
-            if each.content == ManifestContent.DELETES and each.has_live_files and by_file.may_match_manifest(each)
-        ]
-        found = self._manifests.entries(lists, lambda entry: entry.is_live and by_file.may_match(entry.data_file))
+        may_match = self._filter.by_file.may_match
+        lists = self._matching_manifests(ManifestContent.DELETES)
+        found = self._manifests.entries(lists, lambda entry: entry.is_live and may_match(entry.data_file))
         return DeleteMatching(found, self.metadata)
+
+    def _matching_manifests(self, content: ManifestContent) -> tuple[ManifestFile, ...]:
+        may_match = self._filter.by_file.may_match_manifest
+        return tuple(
+            each for each in self._listed if each.content == content and each.has_live_files and may_match(each)
+        )
 
     def _appends(self) -> Sequence[Snapshot] | None:
         """The snapshots whose files an incremental scan reads; None for another scan."""
@@ -191,8 +186,7 @@ class ScanPlanner:
         return ColumnFilter(self.request.filter, schema, specs, case_sensitive=is_exact)
 
     def _column_id(self, name: str) -> int:
-        find = self.schema.find if self.request.case_sensitive else self.schema.find_ignoring_case
-        field = find(name)
+        field = find_column(self.schema, name, case_sensitive=self.request.case_sensitive)
         if field is None:
             raise InvalidInput(f"there is no column {name}", next_step="name columns of the table's schema")
         return field.id

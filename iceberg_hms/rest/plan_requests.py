@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from iceberg_hms.changes.operations.schema.seen_columns import find_column
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, column_names
 from iceberg_hms.expressions.json_form import from_json
@@ -98,10 +99,8 @@ def _refuse_ambiguous(scan: PlannedScan, metadata: TableMetadata) -> None:
     if written is None or written.schema_id == metadata.current_schema_id:
         return
     for name in _names(scan):
-        found = [
-            each.find(name) if scan.case_sensitive else each.find_ignoring_case(name)
-            for each in (written, metadata.schema)
-        ]
+        schemas = (written, metadata.schema)
+        found = [find_column(each, name, case_sensitive=scan.case_sensitive) for each in schemas]
         if len({each.id for each in found if each is not None}) > 1:
             raise InvalidInput(
                 f"{name} is another column in the schema of snapshot {scan.snapshot_id} than in the table's",
@@ -120,7 +119,7 @@ def check_for_pyiceberg(scan: PlannedScan, metadata: TableMetadata) -> None:
     fields = [each for spec in metadata.specs_by_id.values() for each in spec.fields]
     sources = {each.source_id for each in fields if isinstance(each.transform, IdentityTransform)}
     for name in column_names(request_of(scan).filter):
-        column = metadata.schema.find(name) if scan.case_sensitive else metadata.schema.find_ignoring_case(name)
+        column = find_column(metadata.schema, name, case_sensitive=scan.case_sensitive)
         if column is not None and column.id in sources and values.kind_of(column.type) in _KEPT_AS_TEXT:
             raise InvalidInput(
                 f"PyIceberg misreads {name} where files lack it and partitions have it", next_step=_BY_THE_CLIENT

@@ -143,8 +143,8 @@ def test_manifests_are_judged_by_what_their_list_sums_up() -> None:
     summary = ManifestSummary(BY_DAY.partition_type(LOGS))
     summary.add(ManifestEntry(EntryStatus.ADDED, of_partition(18718, "E"), snapshot_id=1))
     manifest = summary.manifest_file("file:/m", 10, 1, 1)
-    assert ColumnFilter(parse("level = 'E'"), LOGS, {1: BY_DAY}).may_match_manifest(manifest)
-    assert not ColumnFilter(parse("level = 'W'"), LOGS, {1: BY_DAY}).may_match_manifest(manifest)
+    assert ColumnFilter(parse("level = 'E'"), LOGS, {1: BY_DAY}).by_file.may_match_manifest(manifest)
+    assert not ColumnFilter(parse("level = 'W'"), LOGS, {1: BY_DAY}).by_file.may_match_manifest(manifest)
 
 
 def test_a_filter_that_does_not_fit_the_schema_is_refused() -> None:
