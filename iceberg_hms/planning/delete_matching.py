@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
-from iceberg_hms.changes.partition_set import partition_key, schema_of_spec
+from iceberg_hms.changes.partition_set import partition_key
 from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import NestedField
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import ABSENT, distinct_values
+from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
 
 _FOLDERS: Final = r"^.*/"
 
@@ -47,26 +47,20 @@ class DeleteMatching:
 
     def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> dict[int, Mapping[str, Any]]:
         """The rows that a delete file may apply to, by partition and file name, with their partitions."""
-        fields = self._fields(spec_id)
-        columns = [layout.column(batch, layout.partition(each.id)) for each in fields]
-        tuples, places = distinct_values(columns, [each.type for each in fields])
+        fields = partition_fields(self._metadata, spec_id)
+        tuples, places = partitions_of(batch, fields)
         partitions = [_partition(fields, each) for each in tuples]
-        row_partitions = [0] * batch.num_rows if places is None else places.to_pylist()
         if self._index.has_global:
-            return {row: partitions[each] for row, each in enumerate(row_partitions)}
+            return {row: partitions[each] for row, each in enumerate(places)}
         keys = [partition_key(DataFile("", "", 0, 0, each, spec_id=spec_id)) for each in partitions]
         wanted = [key in self._index.partitions for key in keys]
         names = pc.replace_substring_regex(batch.column(layout.FILE_PATH), _FOLDERS, "", max_replacements=1)
         named = pc.is_in(names, value_set=self._names).to_pylist()
         return {
             row: partitions[each]
-            for row, (each, is_named) in enumerate(zip(row_partitions, named, strict=True))
+            for row, (each, is_named) in enumerate(zip(places, named, strict=True))
             if is_named or wanted[each]
         }
-
-    def _fields(self, spec_id: int) -> Sequence[NestedField]:
-        spec = self._metadata.spec_by_id(spec_id)
-        return () if spec is None else spec.partition_type(schema_of_spec(self._metadata, spec)).fields
 
     def _position(self, entry: ManifestEntry) -> int:
         position = self._positions.get(id(entry))
@@ -98,8 +92,7 @@ def _data_files(
             layout.UPPER_BOUND,
         )
     )
-    numbers = layout.column(chosen, layout.SEQUENCE_NUMBER)
-    sequence_numbers = [0] * len(rows) if numbers is None else numbers.fill_null(0).to_pylist()
+    numbers = layout.values_of(chosen, layout.SEQUENCE_NUMBER)
     paths = chosen.column(layout.FILE_PATH).to_pylist()
     for at, (row, partition) in enumerate(rows.items()):
         file = DataFile(
@@ -115,7 +108,7 @@ def _data_files(
             lower_bounds=_of_row(lowers, at),
             upper_bounds=_of_row(uppers, at),
         )
-        yield row, file, sequence_numbers[at]
+        yield row, file, numbers[at] or 0
 
 
 def _statistics(batch: pa.RecordBatch, name: str, stats: frozenset[int]) -> dict[int, list[Any]]:

@@ -13,9 +13,12 @@ of the manifest's partition tuples whose type may have values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_hms.format.manifests.manifest import FileContent
 
 #: Changes with what a batch has: one that was kept on disk in another layout is not read.
 VERSION: Final = 1
@@ -61,6 +64,13 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
 #: Those that every batch has, without nulls.
 REQUIRED: Final = (STATUS, CONTENT, FILE_PATH, FILE_FORMAT, RECORD_COUNT, FILE_SIZE)
 
+#: What a file has, in the words of the REST protocol.
+CONTENTS: Final[Mapping[int, str]] = {
+    FileContent.DATA: "data",
+    FileContent.POSITION_DELETES: "position-deletes",
+    FileContent.EQUALITY_DELETES: "equality-deletes",
+}
+
 LOWER_BOUND: Final = "lower_bound"
 UPPER_BOUND: Final = "upper_bound"
 VALUE_COUNT: Final = "value_count"
@@ -105,3 +115,15 @@ def column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     """A column of a batch; None if it is absent: all its values are null then."""
     at = batch.schema.get_field_index(name)
     return None if at < 0 else batch.column(at)
+
+
+def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """The values of a column, one for each row."""
+    found = column(batch, name)
+    return [None] * batch.num_rows if found is None else found.to_pylist()
+
+
+def offsets_of(lists: pa.ListArray) -> pa.Int32Array:
+    """Where each list begins in the values of all, and the end; a null is an empty list."""
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0))
+    return pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])

@@ -12,10 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.expressions.binding import BoundPredicate, value_matches
 from iceberg_hms.expressions.expression import Operator
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import uuid_order, values
-from iceberg_hms.format.schema.types import Type
+from iceberg_hms.format.schema.types import NestedField, Type
+from iceberg_hms.planning import layout
 from iceberg_hms.planning.bound_columns import comparable_type
 
 _O = Operator
@@ -110,3 +113,18 @@ def distinct_values(
         places = encoded.indices
         tuples = [(*tuples[each // len(found)], found[each % len(found)]) for each in encoded.dictionary.to_pylist()]
     return tuples, places
+
+
+def partitions_of(
+    columns: pa.RecordBatch, fields: Sequence[NestedField]
+) -> tuple[list[tuple[Any, ...]], Sequence[int]]:
+    """The partitions of files, as the values of these partition fields; and for each file the position of its own."""
+    stored = [layout.column(columns, layout.partition(each.id)) for each in fields]
+    tuples, places = distinct_values(stored, [each.type for each in fields])
+    return tuples, [0] * columns.num_rows if places is None else places.to_pylist()
+
+
+def partition_fields(metadata: TableMetadata, spec_id: int) -> Sequence[NestedField]:
+    """The fields of the partition tuples of a spec; none for a spec that the table does not have."""
+    spec = metadata.spec_by_id(spec_id)
+    return () if spec is None else spec.partition_type(schema_of_spec(metadata, spec)).fields

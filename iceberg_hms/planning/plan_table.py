@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_hms.expressions.expression import Expression
-from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.metadata.partition_text import transform_of
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
@@ -32,7 +32,6 @@ from iceberg_hms.format.schema.types import PrimitiveType, Type
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.planner import DELETES, RESIDUAL, PlannedFiles
 
-_CONTENTS: Final = {FileContent.POSITION_DELETES: "position-deletes", FileContent.EQUALITY_DELETES: "equality-deletes"}
 _DELETE_FILE: Final = pa.struct(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -166,19 +165,15 @@ def _or_nulls(columns: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _deletes(positions: pa.ListArray, delete_files: Sequence[ManifestEntry]) -> pa.ListArray:
-    flat = positions.flatten()
-    described = _taken(flat, lambda at: _described(delete_files[at]), _DELETE_FILE)
-    lengths = pc.list_value_length(positions).fill_null(0)
-    ends = pc.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, described, type=_DELETE_FILES)
+    described = _taken(positions.flatten(), lambda at: _described(delete_files[at]), _DELETE_FILE)
+    return pa.ListArray.from_arrays(layout.offsets_of(positions), described, type=_DELETE_FILES)
 
 
 def _described(entry: ManifestEntry) -> Mapping[str, Any]:
     file = entry.data_file
     return {
         "path": file.file_path,
-        "content": _CONTENTS[FileContent(file.content)],
+        "content": layout.CONTENTS[file.content],
         "format": file.file_format,
         "rows": file.record_count,
         "size": file.file_size_in_bytes,

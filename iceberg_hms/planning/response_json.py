@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN
 from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.expressions.json_form import to_json
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
@@ -30,13 +31,6 @@ from iceberg_hms.planning.single_values import value_json
 
 #: Characters that a JSON text cannot have as they are.
 _ESCAPED: Final = r'["\\\x00-\x1f]'
-_CONTENTS: Final = {
-    FileContent.DATA: "data",
-    FileContent.POSITION_DELETES: "position-deletes",
-    FileContent.EQUALITY_DELETES: "equality-deletes",
-}
-#: The column `path` of position deletes (spec: Reserved Field IDs).
-_DELETE_PATH_ID: Final = 2_147_483_546
 #: Columns that are numbers which not each file has, by the protocol's names.
 _NUMBERS: Final = {
     "sort-order-id": layout.SORT_ORDER_ID,
@@ -176,14 +170,14 @@ class TasksJson:
         fields = self._partition_type(file.spec_id).fields
         partition = ",".join(value_json(each.type, file.partition.get(each.name)) for each in fields)
         bounds = {
-            name: {"keys": [_DELETE_PATH_ID], "values": [values[_DELETE_PATH_ID].hex().upper()]}
+            name: {"keys": [PATH_COLUMN], "values": [values[PATH_COLUMN].hex().upper()]}
             for name, values in (("lower-bounds", file.lower_bounds), ("upper-bounds", file.upper_bounds))
-            if values is not None and _DELETE_PATH_ID in values and file.content == FileContent.POSITION_DELETES
+            if values is not None and PATH_COLUMN in values and file.content == FileContent.POSITION_DELETES
         }
         key, offsets, ids = file.key_metadata, file.split_offsets, file.equality_ids
         body: Mapping[str, Any] = {
             "spec-id": file.spec_id,
-            "content": _CONTENTS[FileContent(file.content)],
+            "content": layout.CONTENTS[file.content],
             "file-path": file.file_path,
             "file-format": file.file_format.lower(),
             "partition": orjson.Fragment(f"[{partition}]"),
@@ -249,10 +243,7 @@ def _by_distinct(values: pa.Array, of: Type) -> pa.Array:
 def _list(opening: str, lists: pa.Array, texts: pa.Array | None = None) -> pa.Array:
     """Lists of numbers as a field of a JSON object; null for those that are null or empty. texts: for the values of all
     lists, in order."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    ends = pc.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], ends.type), ends]).cast(pa.int32())
     found = pc.list_flatten(lists).cast(pa.string()) if texts is None else texts
-    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, found), ",")
+    joined = pc.binary_join(pa.ListArray.from_arrays(layout.offsets_of(lists), found), ",")
     field = _concat(opening, joined, "]")
-    return pc.if_else(pc.greater(lengths, 0), field, _NULL)
+    return pc.if_else(pc.greater(pc.fill_null(pc.list_value_length(lists), 0), 0), field, _NULL)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import NestedField
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import ABSENT, distinct_values
+from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
 from iceberg_hms.planning.planner import DELETES, RESIDUAL, PlannedFiles
 from iceberg_hms.planning.splits import ScanFile
 
@@ -25,9 +23,11 @@ def scan_files(
 ) -> Iterator[ScanFile]:
     """The files of one manifest; those of a partition share its values. delete_files, residuals: the planner's."""
     columns = planned.columns
-    partitions, places = _partitions(columns, metadata, planned.spec_id)
+    fields = partition_fields(metadata, planned.spec_id)
+    tuples, places = partitions_of(columns, fields)
+    partitions = [_named(fields, each) for each in tuples]
     values = {
-        name: _values(columns, name)
+        name: layout.values_of(columns, name)
         for name in (
             layout.FILE_PATH,
             layout.FILE_FORMAT,
@@ -56,22 +56,5 @@ def scan_files(
         )
 
 
-def _partitions(
-    columns: pa.RecordBatch, metadata: TableMetadata, spec_id: int
-) -> tuple[list[Mapping[str, Any]], Sequence[int]]:
-    """The partitions of files, and for each file the position of its own."""
-    spec = metadata.spec_by_id(spec_id)
-    fields = () if spec is None else spec.partition_type(schema_of_spec(metadata, spec)).fields
-    stored = [layout.column(columns, layout.partition(each.id)) for each in fields]
-    tuples, places = distinct_values(stored, [each.type for each in fields])
-    named: list[Mapping[str, Any]] = [
-        {field.name: None if value is ABSENT else value for field, value in zip(fields, each, strict=True)}
-        for each in tuples
-    ]
-    rows: Sequence[int] = [0] * columns.num_rows if places is None else places.to_pylist()
-    return named, rows
-
-
-def _values(columns: pa.RecordBatch, name: str) -> list[Any]:
-    found = layout.column(columns, name)
-    return [None] * columns.num_rows if found is None else found.to_pylist()
+def _named(fields: Sequence[NestedField], values: Sequence[Any]) -> Mapping[str, Any]:
+    return {field.name: None if value is ABSENT else value for field, value in zip(fields, values, strict=True)}

@@ -12,7 +12,7 @@ vectors do, only that file's task has it; PyIceberg gives it to all of the parti
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -27,11 +27,10 @@ from pyiceberg.typedef import Record
 from pyiceberg.utils.properties import property_as_bool
 
 from iceberg_hms.catalog.services import Services
-from iceberg_hms.changes.partition_set import schema_of_spec
 from iceberg_hms.format.manifests import manifest as ours
 from iceberg_hms.format.metadata.table_metadata import TableMetadata as OurMetadata
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import ABSENT, distinct_values
+from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
 from iceberg_hms.planning.planner import DELETES, PlannedFiles, ScanPlanner
 from iceberg_hms.planning.request import ScanRequest
 from iceberg_hms.pyiceberg.errors import as_pyiceberg
@@ -110,7 +109,6 @@ class _Tasks:
     ) -> None:
         self.has_equality_deletes = False
         self._metadata = metadata
-        self._ours = planner.metadata
         self._planner = planner
         self._filter = row_filter
         self._case_sensitive = case_sensitive
@@ -120,7 +118,8 @@ class _Tasks:
     def of(self, planned: PlannedFiles) -> Iterator[FileScanTask]:
         """The tasks of one manifest."""
         columns = planned.columns
-        partitions, places = self._partitions(columns, planned.spec_id)
+        tuples, places = partitions_of(columns, partition_fields(self._planner.metadata, planned.spec_id))
+        partitions = [Record(*(None if value is ABSENT else value for value in each)) for each in tuples]
         residuals = [self._residual(planned.spec_id, each) for each in partitions]
         deletes = columns.column(DELETES).to_pylist()
         for row, file in enumerate(_data_files(columns)):
@@ -128,16 +127,6 @@ class _Tasks:
             yield FileScanTask(
                 _data_file(file, planned.spec_id), {self._delete(each) for each in deletes[row]}, residuals[places[row]]
             )
-
-    def _partitions(self, columns: pa.RecordBatch, spec_id: int) -> tuple[list[Record], Sequence[int]]:
-        spec = self._metadata.specs()[spec_id]
-        our_spec = self._ours.specs_by_id[spec_id]
-        known = our_spec.partition_type(schema_of_spec(self._ours, our_spec)).fields
-        stored = [layout.column(columns, layout.partition(each.field_id)) for each in spec.fields]
-        tuples, places = distinct_values(stored, [each.type for each in known])
-        records = [Record(*(None if value is ABSENT else value for value in each)) for each in tuples]
-        rows: Sequence[int] = [0] * columns.num_rows if places is None else places.to_pylist()
-        return records, rows
 
     def _residual(self, spec_id: int, partition: Record) -> BooleanExpression:
         key = spec_id, partition
@@ -186,10 +175,7 @@ _FIELDS: Final = (
 
 def _data_files(columns: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """What a manifest says of each of its files, but for the partition."""
-    fields: dict[str, list[Any]] = {}
-    for name in _FIELDS:
-        found = layout.column(columns, name)
-        fields[name] = [None] * columns.num_rows if found is None else found.to_pylist()
+    fields = {name: layout.values_of(columns, name) for name in _FIELDS}
     statistics: dict[str, list[tuple[int, list[Any]]]] = {each: [] for each in layout.STATISTICS.values()}
     for name in columns.schema.names:
         kind, _, column_id = name.partition(".")
