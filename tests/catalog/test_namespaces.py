@@ -4,14 +4,6 @@ import pytest
 
 from iceberg_hms.catalog.namespaces import NAMESPACE_SIZE_MAX
 from iceberg_hms.errors import InvalidInput, NoSuchNamespace
-from iceberg_hms.testing.memory_catalog import memory_catalog
-
-
-@pytest.fixture
-def catalog():
-    with memory_catalog() as made:
-        made.create_namespace("logging")
-        yield made
 
 
 def test_properties_are_set_and_removed_and_missing_ones_are_named(catalog):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +30,6 @@ SCHEMA = {
 }
 FIRST = datetime.date(2026, 1, 1)
 DAY = (FIRST - datetime.date(1970, 1, 1)).days
-
-
-@pytest.fixture
-def files() -> MemoryFiles:
-    return MemoryFiles()
-
-
-@pytest.fixture
-def catalog(files: MemoryFiles) -> Iterator[Catalog]:
-    with memory_catalog(files=files) as made:
-        made.create_namespace("logging")
-        yield made
 
 
 @pytest.fixture

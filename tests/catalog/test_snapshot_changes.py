@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
@@ -11,7 +9,6 @@ from iceberg_hms.catalog.snapshot_changes import changes_between
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
-from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 
@@ -23,13 +20,6 @@ SCHEMA = {
     ],
 }
 DAY = 18_718
-
-
-@pytest.fixture
-def catalog() -> Iterator[Catalog]:
-    with memory_catalog() as made:
-        made.create_namespace("logging")
-        yield made
 
 
 @pytest.fixture

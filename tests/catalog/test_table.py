@@ -17,16 +17,8 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.errors import NoSuchTable
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.testing.memory_catalog import memory_catalog
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
-
-
-@pytest.fixture
-def catalog():
-    with memory_catalog() as made:
-        made.create_namespace("logging")
-        yield made
 
 
 @pytest.fixture

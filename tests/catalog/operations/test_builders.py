@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,6 @@ from iceberg_hms.catalog.operations.builders import Builder
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.schema import types
-from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 
 
@@ -163,18 +162,6 @@ SCHEMA = pa.schema(
         ("place", pa.struct([("lat", pa.float32())])),
     ]
 )
-
-
-@pytest.fixture
-def files() -> MemoryFiles:
-    return MemoryFiles()
-
-
-@pytest.fixture
-def catalog(files: MemoryFiles) -> Iterator[Catalog]:
-    with memory_catalog(files=files) as made:
-        made.create_namespace("logging")
-        yield made
 
 
 @pytest.fixture
