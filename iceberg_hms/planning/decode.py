@@ -108,10 +108,20 @@ def chunk_of(
     """Some records as nested columns."""
     files = [record["data_file"] for record in records]
     tuples = [file["partition"] for file in files]
-    columns = {
-        name: pa.array([each.get(name) for each in (records if name in _ENTRY_FIELDS else files)], kind)
-        for name, kind in types.items()
-    }
+    columns = {}
+    for name, kind in types.items():
+        found = [each.get(name) for each in (records if name in _ENTRY_FIELDS else files)]
+        if name in layout.MAPS:
+            _check_pairs(found)
+        columns[name] = pa.array(found, kind)
     for field in partition:
         columns[field.label] = pa.array([each[field.label] for each in tuples], field.stored_type)
     return columns
+
+
+def _check_pairs(maps: list[list[dict[str, Any]] | None]) -> None:
+    """Raises KeyError for maps whose pairs lack their key or value: Arrow takes that for null. All have one schema, so
+    that the first pair tells."""
+    first = next((each[0] for each in maps if each), None)
+    if first is not None:
+        _ = first["key"], first["value"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.errors import CorruptFile, FileBeyondLimit, ResourceExhausted
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds, Limit
-from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry, decode_manifest, read_header
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry, decode_manifest, open_manifest
 from iceberg_hms.format.manifests.manifest_list import ManifestFile, decode_list
 from iceberg_hms.format.manifests.manifest_writer import ManifestWriter
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
@@ -70,7 +70,13 @@ def nothing_left_to_ours(reader: str) -> Iterator[None]:
 
 
 def said(columns: pa.RecordBatch, data: bytes, line: ManifestFile) -> list[Any]:
-    names = dict(read_header(data, "m.avro").partition_names)
+    stored = open_manifest(data, "m.avro", line)
+    ids = {name: field_id for field_id, name in stored.names.items()}
+    # As `decode_manifest`: the spec in the header names a field, else the schema.
+    names = {
+        ids[each.name] if each.field_id is None else each.field_id: stored.names.get(each.field_id or 0, each.name)
+        for each in stored.partition
+    }
     found = entries_of(inherited(columns, line), line.partition_spec_id, names)
     return [comparable(each) for each in found]
 
