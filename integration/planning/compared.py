@@ -90,13 +90,14 @@ def _stored(value: Any, of: Any, column: str) -> Any:
 
 def of_java(plan: Mapping[str, JavaTask], schema: Schema, *, case_sensitive: bool = True) -> Plan:
     """A plan of Java's."""
-    known: dict[str, Residual] = {}
+    known: dict[int, Planned] = {}
     found = {}
     for path, task in plan.items():
-        form = repr(task.residual)
-        if form not in known:
-            known[form] = canonical(from_json(task.residual), schema, case_sensitive=case_sensitive)
-        found[path] = Planned(known[form], task.deletes)
+        # Thousands of files share one.
+        if id(task) not in known:
+            residual = canonical(from_json(task.residual), schema, case_sensitive=case_sensitive)
+            known[id(task)] = Planned(residual, task.deletes)
+        found[path] = known[id(task)]
     return found
 
 

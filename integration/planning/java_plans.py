@@ -114,8 +114,13 @@ class JavaPlanner:
         self._jvm.java.nio.file.Files.writeString(path, text, options)
         answer = orjson.loads(self._plan_file.read_bytes())
         assert "delete-files" not in answer, "the deletes of a large plan"
+        known: dict[bytes, JavaTask] = {}
         for task in answer["file-scan-tasks"]:
-            yield task["data-file"]["file-path"], JavaTask(task.get("residual-filter", True), frozenset())
+            residual = task.get("residual-filter", True)
+            form = orjson.dumps(residual)
+            if form not in known:
+                known[form] = JavaTask(residual, frozenset())
+            yield task["data-file"]["file-path"], known[form]
 
 
 def _has_bytes(where: Expression) -> bool:

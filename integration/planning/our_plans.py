@@ -25,8 +25,9 @@ def our_plan(catalog: Catalog, metadata: TableMetadata, where: Expression, *, ca
         rows += zip(*columns, strict=True)
     residuals = of_ours(planner.residuals, metadata.schema, case_sensitive=case_sensitive)
     deletes = [(each.data_file.file_path, each.data_file.content_offset) for each in planner.delete_files]
+    whole = [Planned(each) for each in residuals]
     plan = {
-        path: Planned(residuals[residual], frozenset(deletes[at] for at in applying or ()))
+        path: Planned(residuals[residual], frozenset(deletes[at] for at in applying)) if applying else whole[residual]
         for path, residual, applying in rows
     }
     assert len(plan) == len(rows), f"{where}: a file is planned twice"

@@ -103,15 +103,16 @@ def check_atlas(java: JavaPlanner, folder: Path, atlas: Atlas) -> None:
 QUICK_VERSION = 2
 
 
-@pytest.mark.parametrize("spread", [False, True], ids=["clustered", "spread"])
-def test_a_hundredth_of_atlas(java: JavaPlanner, tmp_path: Path, spread: bool) -> None:
-    check_atlas(java, tmp_path, Atlas(f"file:{tmp_path}/atlas", HUNDREDTH, 1_004, spread))
+def test_a_hundredth_of_atlas_where_each_manifest_has_files_of_all_partitions(
+    java: JavaPlanner, tmp_path: Path
+) -> None:
+    check_atlas(java, tmp_path, Atlas(f"file:{tmp_path}/atlas", HUNDREDTH, 1_004, spread=True))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_a_tenth_of_atlas_where_each_manifest_has_files_of_all_partitions(java: JavaPlanner, tmp_path: Path) -> None:
-    check_atlas(java, tmp_path, Atlas(f"file:{tmp_path}/atlas", TENTH, spread=True))
+@pytest.mark.parametrize("spread", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["clustered", "spread"])
+def test_a_tenth_of_atlas(java: JavaPlanner, tmp_path: Path, spread: bool) -> None:
+    check_atlas(java, tmp_path, Atlas(f"file:{tmp_path}/atlas", TENTH, spread=spread))
 
 
 @pytest.mark.slow
