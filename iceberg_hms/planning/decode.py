@@ -2,7 +2,8 @@
 
 Two readers give the same: DataFusion's, which is forty times as quick on large manifests, and our own Avro reader for
 all others: small ones, those that DataFusion cannot read, and where it is not installed. Frame, counts and what the
-blocks inflate to are checked before, by the same code for both; `decode_manifest` and this refuse the same files.
+blocks inflate to are checked before, by the same code for both; `decode_manifest` and this refuse the same files, but
+for a union's branch that its schema lacks, which DataFusion takes for the one that is not null.
 """
 
 from __future__ import annotations
