@@ -28,6 +28,7 @@ BENCHMARKS = {
     "planners": ("planners", "main", "commits of one table while clients plan scans of another"),
     "atlas": ("atlas", "main", "makes the Atlas table: 2.7 million files, as metadata alone"),
     "scan-plans": ("scan_plans", "main", "plans of scans of the Atlas table beside Java's and PyIceberg's planners"),
+    "spark-plans": ("spark_plans", "main", "selective queries of stock Spark, planned by its driver and by the server"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
@@ -40,6 +41,7 @@ PROCESSES = {
     "s3-client": ("s3_clients", "run_s3_client"),
     "scan-planner": ("scan_plans", "run_scan_planner"),
     "session-inserts": ("spark_inserts", "session_inserts"),
+    "spark-planner": ("spark_plans", "run_spark_planner"),
     "worker": ("writers", "run_worker"),
     "watched-server": ("instruments", "run_watched_server"),
 }

@@ -121,7 +121,7 @@ def _places(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> It
     for name in arguments.tables.split(","):
         each = max(1, arguments.files // atlas_table.PARTITIONS)
         atlas = Atlas(f"file:{kept}/{name}-{each}", each, spread=name == "spread")
-        location = _made(atlas)
+        location = atlas_table.kept(atlas)
         sample = None
         if "pyiceberg" not in arguments.without:
             sample = atlas_table.sampled(atlas, location, min(SAMPLE, atlas.manifests))
@@ -134,19 +134,6 @@ def _places(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> It
 def _filters(atlas: Atlas) -> Mapping[str, str]:
     name = f"name = '{name_in(atlas.files_each // 2)}'"
     return {"partition": "hour < 152", "partition and bounds": f"hour < 152 and {name}", "bounds": name}
-
-
-def _made(atlas: Atlas) -> str:
-    """The table's metadata; it is made unless its folder has it."""
-    folder = Path(atlas.location.removeprefix("file:"))
-    pointer = folder / "location"
-    if pointer.is_file():
-        return pointer.read_text(encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"making {atlas.files:,} files in {folder}", flush=True)
-    location = atlas_table.make(atlas)
-    pointer.write_text(location, encoding="utf-8")
-    return location
 
 
 def _far(delay: int, atlas: Atlas, place: Place, store: ObjectStore, endpoint: str) -> Place:
