@@ -66,7 +66,9 @@ class Residuals:
             self._partitionings[spec_id] = partitioning
         columns = [layout.column(batch, layout.partition(field_id)) for field_id in partitioning.types]
         partitions, places = distinct_values(columns, list(partitioning.types.values()))
-        found = [self._index(partitioning, each) for each in partitions]
+        found = list(map(partitioning.indices.get, partitions))
+        if None in found:
+            found = [self._index(partitioning, each) for each in partitions]
         if places is None:
             return pa.repeat(pa.scalar(found[0], pa.int32()), batch.num_rows)
         return pa.array(found, pa.int32()).take(places)
