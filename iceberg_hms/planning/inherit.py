@@ -46,11 +46,13 @@ def _fill(columns: dict[str, pa.Array], name: str, value: int, heirs: pa.Array |
 
 def _number_rows(columns: dict[str, pa.Array], first_row_id: int | None, *, has_number: bool) -> None:
     stored = columns.get(layout.FIRST_ROW_ID)
+    if first_row_id is None and stored is None:
+        return
     is_data = pc.equal(columns[layout.CONTENT], _int(FileContent.DATA))
     nothing = pa.scalar(None, pa.int64())
     if first_row_id is None:
         # If a list gives the manifest no first row id, no file in it has one (Java: ManifestReader.idAssigner).
-        if stored is not None and has_number:
+        if has_number:
             columns[layout.FIRST_ROW_ID] = pc.if_else(is_data, nothing, stored)
         return
     heirs = is_data if stored is None else pc.and_(is_data, stored.is_null())
