@@ -81,7 +81,9 @@ class ExpiredFiles:
         deletion.keep_foreign(own, result)
         deletion.keep([now.pointer.metadata_location, *named_by(now.metadata)])
         deletion.keep(each.manifest_path for each in live)
-        deletion.keep(reached.content(live))
+        if manifests:
+            # Only a manifest names data and delete files: without one of the removed snapshots none may go.
+            deletion.keep(reached.content(live))
         return deletion
 
     def _removed_manifests(

@@ -291,6 +291,17 @@ def test_nothing_is_deleted_if_something_live_cannot_be_read(lab, which):
     assert lab.present() == before
 
 
+def test_no_manifest_is_read_where_all_of_them_stay(lab):
+    for _ in range(3):
+        lab.append()
+    manifests = lab.catalog.services.ports.manifests()
+    for each in manifests.list(lab.table.current_snapshot()):
+        lab.files.replace(each.manifest_path, b"never read")
+    with memory_catalog(files=lab.files, pointer=lab.pointer) as fresh:
+        report = fresh.load_table("db.t").expire_snapshots(FUTURE)
+    assert (report.files.stopped, report.files.counts) == ("", {FileKind.MANIFEST_LIST: 2})
+
+
 def test_an_expired_list_that_is_gone_already_does_not_keep_the_rest(lab):
     ids = [lab.append() for _ in range(4)]
     with memory_catalog(files=lab.files, pointer=lab.pointer) as fresh:
