@@ -29,6 +29,7 @@ BENCHMARKS = {
     "atlas": ("atlas", "main", "makes the Atlas table: 2.7 million files, as metadata alone"),
     "scan-plans": ("scan_plans", "main", "plans of scans of the Atlas table beside Java's and PyIceberg's planners"),
     "spark-plans": ("spark_plans", "main", "selective queries of stock Spark, planned by its driver and by the server"),
+    "maintenance": ("table_maintenance", "main", "expiry and orphan files of a large table beside Spark's procedures"),
     "walk": ("walk", "walk", "what one append enters: modules, functions, classes, calls, hops to the socket"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
@@ -36,6 +37,7 @@ BENCHMARKS = {
 PROCESSES = {
     "distance": ("distance", "run_distance"),
     "filtered-change": ("filtered_changes", "run_filtered_change"),
+    "maintainer": ("table_maintenance", "run_maintainer"),
     "migration-driver": ("migration", "run_driver"),
     "planner-clients": ("planners", "run_planners"),
     "s3-client": ("s3_clients", "run_s3_client"),

@@ -25,10 +25,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -36,6 +35,7 @@ from time import perf_counter, process_time
 from typing import Any, Final
 
 from benchmarks import instruments
+from benchmarks.memory import peak_of
 from benchmarks.object_store import far_from
 from iceberg_hms.config import Settings
 from iceberg_hms.expressions import parse
@@ -57,8 +57,6 @@ BUCKET: Final = "lake"
 #: A JVM as it is without options: `JavaGateway` has those of one that starts often and runs for minutes.
 JVM: Final = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 HEAP_MB: Final = 4_096
-_SAMPLE_SECONDS: Final = 0.005
-_MIB: Final = 1_024
 
 
 @dataclass(frozen=True)
@@ -267,28 +265,6 @@ def _java(place: Place, where: str, folder: Path) -> Iterator[Plan]:
                 seconds = perf_counter() - started
             yield Plan(files, seconds, instruments.cpu_seconds(pid) - cpu, peak())
     shutil.rmtree(home)
-
-
-@contextmanager
-def peak_of(pid: int) -> Iterator[Callable[[], float]]:
-    """The largest RssAnon of a process while the block runs, in MiB. A thread looks at it every few milliseconds."""
-    ended, found = threading.Event(), [0]
-    status = Path(f"/proc/{pid}/status")
-
-    def look() -> None:
-        while True:
-            lines = status.read_text(encoding="utf-8").splitlines()
-            found[0] = max(found[0], next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")))
-            if ended.wait(_SAMPLE_SECONDS):
-                return
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield lambda: found[0] / _MIB
-    finally:
-        ended.set()
-        thread.join()
 
 
 # The report

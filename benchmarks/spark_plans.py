@@ -35,7 +35,7 @@ import iceberg_hms
 from benchmarks import instruments
 from benchmarks.instruments import ROOT, serving
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.spark.configuration import ICEBERG_RUNTIME, log4j_option
+from iceberg_hms.spark.configuration import EXTENSIONS, ICEBERG_RUNTIME, log4j_option
 from integration import interop, maven_packages
 from integration.planning import atlas_table
 from integration.planning.atlas_table import Atlas, name_in
@@ -168,18 +168,12 @@ def _application(work: Mapping[str, Any]) -> Iterator[Query]:
 
 def run_spark_planner() -> None:
     """A Spark application that plans queries, and prints a line for each. `python -m benchmarks spark-planner WORK`."""
-    from pyspark.sql import SparkSession
-
     work = json.loads(sys.argv[1])
-    builder = SparkSession.builder
-    for key, value in _settings(Path(work["folder"])).items():
-        builder = builder.config(key, value)
-    with builder.getOrCreate() as spark:
+    with spark_session(Path(work["folder"])) as spark:
         for number, (mode, server) in enumerate(WAYS.values()):
             uri = work["uris"][server]
             interop.add_spark_catalog(spark, f"way{number}", type="rest", uri=uri, scan_planning_mode=mode)
-        jvm: Any = spark._jvm
-        driver = int(jvm.java.lang.ProcessHandle.current().pid())
+        driver = int(spark._jvm.java.lang.ProcessHandle.current().pid())
         ways = list(enumerate(WAYS.items()))
         first = work["first"] % len(ways)
         for table, filters in work["filters"].items():
@@ -204,8 +198,11 @@ def _plan(spark: Any, table: str, where: str) -> Any:
     return execution
 
 
-def _settings(folder: Path) -> dict[str, str]:
-    return {
+def spark_session(folder: Path) -> Any:
+    """Stock Spark with Iceberg's runtime on two local cores, in this process. folder: for its files."""
+    from pyspark.sql import SparkSession
+
+    settings = {
         "spark.master": "local[2]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -215,7 +212,12 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": EXTENSIONS,
     }
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def _cpu_seconds(pid: int) -> float:
