@@ -189,8 +189,8 @@ def _spark(work: Mapping[str, Any], stack: ExitStack) -> Calls:
         return len([row for row in spark.sql(call).collect() if not row[0].endswith(".metadata.json")])
 
     def expiry() -> int:
-        call = f"CALL {catalog}.system.expire_snapshots(table => '{table}', snapshot_ids => array({oldest}))"
-        spark.sql(call).collect()
+        given = f"table => '{table}', snapshot_ids => array({oldest}), stream_results => true"
+        spark.sql(f"CALL {catalog}.system.expire_snapshots({given})").collect()
         spark.sql(f"REFRESH TABLE {catalog}.{table}")
         return int(snapshots.where(f"snapshot_id = {oldest}").count() == 0)
 
