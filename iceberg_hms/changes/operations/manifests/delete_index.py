@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
 from iceberg_hms.expressions.bounds import bound_value
@@ -50,9 +50,9 @@ class DeleteIndex:
 
     def __init__(self, entries: Iterable[ManifestEntry], base: TableMetadata) -> None:
         self._base = base
-        self._by_path: dict[str, list[ManifestEntry]] = {}
-        self._by_partition: dict[PartitionKey, list[ManifestEntry]] = {}
-        self._everywhere: list[ManifestEntry] = []
+        self._by_path: dict[str, list[_Deletes]] = {}
+        self._by_partition: dict[PartitionKey, list[_Deletes]] = {}
+        self._everywhere: list[_Deletes] = []
         for entry in entries:
             self._add(entry)
 
@@ -77,71 +77,111 @@ class DeleteIndex:
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
         key, partition = file_key(data_file.file_path), partition_key(data_file)
-        for entry in (*self._by_path.get(key, ()), *self._by_partition.get(partition, ()), *self._everywhere):
-            number = entry.sequence_number or 0
-            if entry.data_file.content == FileContent.POSITION_DELETES:
-                if number >= sequence_number and _may_name(entry.data_file, data_file.file_path):
-                    yield entry
-            elif number > sequence_number and _may_equal(entry.data_file, data_file, self._base):
-                yield entry
+        path = data_file.file_path.encode(errors="surrogatepass")
+        columns: dict[int, _Column] = {}
+        for each in (*self._by_path.get(key, ()), *self._by_partition.get(partition, ()), *self._everywhere):
+            if each.is_position:
+                if each.number >= sequence_number and each.may_name(path):
+                    yield each.entry
+            elif each.number > sequence_number and each.may_equal(data_file, columns):
+                yield each.entry
 
     def _add(self, entry: ManifestEntry) -> None:
         delete_file = entry.data_file
         if (path := referenced_data_file(delete_file)) is not None:
-            self._by_path.setdefault(file_key(path), []).append(entry)
-            return
-        if applies_everywhere(delete_file, self._base):
-            self._everywhere.append(entry)
+            self._by_path.setdefault(file_key(path), []).append(_Deletes(entry))
+        elif delete_file.content == FileContent.POSITION_DELETES:
+            lowest, highest = (
+                (of or {}).get(PATH_COLUMN) for of in (delete_file.lower_bounds, delete_file.upper_bounds)
+            )
+            self._by_partition.setdefault(partition_key(delete_file), []).append(_Deletes(entry, lowest, highest))
         else:
-            self._by_partition.setdefault(partition_key(delete_file), []).append(entry)
+            deletes = _Deletes(entry, columns=tuple(_equality_columns(delete_file, self._base.schema)))
+            if applies_everywhere(delete_file, self._base):
+                self._everywhere.append(deletes)
+            else:
+                self._by_partition.setdefault(partition_key(delete_file), []).append(deletes)
 
 
-def _may_name(deletes: DataFile, path: str) -> bool:
-    """Whether position deletes may be of a data file, by the bounds of their paths, which readers compare by bytes."""
-    if referenced_data_file(deletes) is not None:
+class _Deletes:
+    """A delete file, with what is compared with each data file. lowest, highest: the bounds of the paths that position
+    deletes name, which readers compare by bytes. columns: of equality deletes, with what the file says of each."""
+
+    __slots__ = ("columns", "entry", "highest", "is_position", "lowest", "number")
+
+    def __init__(
+        self,
+        entry: ManifestEntry,
+        lowest: bytes | None = None,
+        highest: bytes | None = None,
+        columns: Sequence[tuple[NestedField, _Column]] = (),
+    ) -> None:
+        self.entry = entry
+        self.number = entry.sequence_number or 0
+        self.is_position = entry.data_file.content == FileContent.POSITION_DELETES
+        self.lowest, self.highest = lowest, highest
+        self.columns = columns
+
+    def may_name(self, path: bytes) -> bool:
+        """Whether position deletes may be of a data file."""
+        return (self.lowest is None or self.lowest <= path) and (self.highest is None or path <= self.highest)
+
+    def may_equal(self, data_file: DataFile, known: dict[int, _Column]) -> bool:
+        """Whether a row of a data file may equal a deleted one in all equality columns. known: what the data file says
+        of columns, as far as it was asked."""
+        for field, own in self.columns:
+            other = known.get(field.id)
+            if other is None:
+                other = known[field.id] = _column(field, data_file)
+            if not own.may_equal(other):
+                return False
         return True
-    lower = (deletes.lower_bounds or {}).get(PATH_COLUMN)
-    upper = (deletes.upper_bounds or {}).get(PATH_COLUMN)
-    return (lower is None or lower <= path.encode()) and (upper is None or path.encode() <= upper)
 
 
-def _may_equal(deletes: DataFile, data_file: DataFile, base: TableMetadata) -> bool:
-    """Whether a row of a data file may equal a deleted one in all equality columns."""
-    return all(_column_may_equal(deletes, data_file, id_, base.schema) for id_ in deletes.equality_ids or ())
+def _equality_columns(deletes: DataFile, schema: Schema) -> Iterator[tuple[NestedField, _Column]]:
+    """Those that can rule out data files."""
+    for column_id in deletes.equality_ids or ():
+        field = schema.field(column_id)
+        if field is not None and isinstance(field.type, PrimitiveType):
+            yield field, _column(field, deletes)
 
 
-def _column_may_equal(deletes: DataFile, data_file: DataFile, column: int, schema: Schema) -> bool:
-    field = schema.field(column)
-    if field is None or not isinstance(field.type, PrimitiveType):
-        return True
-    if _may_be_null(deletes, column) and _may_be_null(data_file, column):
-        return True
-    if _is_all_null(deletes, column) or _is_all_null(data_file, column):
-        return False
-    return _may_overlap(field, deletes, data_file)
+class _Column(NamedTuple):
+    """What a file's metrics say of a column. lower, upper: None: unknown."""
+
+    may_be_null: bool
+    is_all_null: bool
+    may_be_nan: bool
+    lower: Any
+    upper: Any
+
+    def may_equal(self, other: _Column) -> bool:
+        """Whether a value of one file's column may be one of the other's."""
+        if self.may_be_null and other.may_be_null:
+            return True
+        if self.is_all_null or other.is_all_null:
+            return False
+        if self.may_be_nan and other.may_be_nan:
+            return True
+        if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
+            return True
+        return bool(self.lower <= other.upper and other.lower <= self.upper)
 
 
-def _may_be_null(file: DataFile, column: int) -> bool:
-    count = (file.null_value_counts or {}).get(column)
-    return count is None or count > 0
-
-
-def _is_all_null(file: DataFile, column: int) -> bool:
-    nulls, all_ = (file.null_value_counts or {}).get(column), (file.value_counts or {}).get(column)
-    return nulls is not None and nulls == all_
-
-
-def _may_overlap(field: NestedField, one: DataFile, other: DataFile) -> bool:
-    # Writers count NaN in columns that can have it.
-    if field.type in (FLOAT, DOUBLE) and _has_nan(one, field.id) and _has_nan(other, field.id):
-        return True
-    found = (of or {} for each in (one, other) for of in (each.lower_bounds, each.upper_bounds))
-    bounds = [bound_value(field.type, of.get(field.id)) for of in found]
-    if any(each is None for each in bounds):
-        return True
-    return bool(bounds[0] <= bounds[3] and bounds[2] <= bounds[1])
-
-
-def _has_nan(file: DataFile, column: int) -> bool:
-    count = (file.nan_value_counts or {}).get(column)
-    return count is None or count > 0
+def _column(field: NestedField, file: DataFile) -> _Column:
+    nulls, values, nans = (
+        None if counts is None else counts.get(field.id)
+        for counts in (file.null_value_counts, file.value_counts, file.nan_value_counts)
+    )
+    lower, upper = (
+        bound_value(field.type, None if bounds is None else bounds.get(field.id))
+        for bounds in (file.lower_bounds, file.upper_bounds)
+    )
+    return _Column(
+        may_be_null=nulls is None or nulls > 0,
+        is_all_null=nulls is not None and nulls == values,
+        # Writers count NaN in columns that can have it.
+        may_be_nan=field.type in (FLOAT, DOUBLE) and (nans is None or nans > 0),
+        lower=lower,
+        upper=upper,
+    )

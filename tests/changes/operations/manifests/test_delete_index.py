@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -71,6 +73,28 @@ def test_deletes_of_several_data_files_reference_none() -> None:
     assert referenced_data_file(equality_deletes("e", referenced_data_file="file:/data/a.parquet")) is None
 
 
+@pytest.mark.parametrize(
+    ("lowest", "highest", "is_named"),
+    [
+        ("a", "b.parquet", True),
+        ("b.parquet", "c", True),
+        ("b.parqueu", "c", False),
+        ("a", "b", False),
+        (None, "b.parquet", True),
+        (None, "a", False),
+        ("b", None, True),
+        ("c", None, False),
+        (None, None, True),
+    ],
+)
+def test_bounds_of_paths_rule_out_data_files(lowest: str | None, highest: str | None, is_named: bool) -> None:
+    lower, upper = (
+        None if name is None else {PATH_COLUMN: f"file:/data/{name}".encode()} for name in (lowest, highest)
+    )
+    deletes = position_deletes("p", "info", lower_bounds=lower, upper_bounds=upper)
+    assert bool(applying(deletes, to=data_file("b", "info"))) == is_named
+
+
 def of_ids(low: int, high: int, nulls: int = 0, values: int = 10) -> dict[str, Any]:
     return {
         "lower_bounds": {1: long_bound(low)},
@@ -123,6 +147,23 @@ def test_the_bounds_of_uuids_rule_out_no_data_file() -> None:
 
     entry = ManifestEntry(EntryStatus.ADDED, equality_deletes("e", **of_keys("f", "0")), 1, 5, 5)
     assert list(DeleteIndex([entry], base).applying_to(data_file("a", **of_keys("0", "0")), 4)) == [entry]
+
+
+@pytest.mark.parametrize(("kind", "can_be_nan"), [("double", True), ("float", True), ("long", False)])
+def test_nan_equals_nan(kind: str, *, can_be_nan: bool) -> None:
+    fields = [{"id": 1, "name": "key", "required": False, "type": kind}]
+    base = table(3, schemas=[{"type": "struct", "schema-id": 0, "fields": fields}])
+    form = {"double": "<d", "float": "<f", "long": "<q"}[kind]
+
+    def of_keys(value: int, nans: int | None) -> dict[str, Any]:
+        bounds = {name: {1: struct.pack(form, value)} for name in ("lower_bounds", "upper_bounds")}
+        counts = {} if nans is None else {1: nans}
+        return {**bounds, "value_counts": {1: 10}, "null_value_counts": {1: 0}, "nan_value_counts": counts}
+
+    for deleted, rows in product((0, 1, None), repeat=2):
+        entry = ManifestEntry(EntryStatus.ADDED, equality_deletes("e", **of_keys(1, deleted)), 1, 5, 5)
+        found = list(DeleteIndex([entry], base).applying_to(data_file("a", **of_keys(2, rows)), 4))
+        assert bool(found) is (can_be_nan and deleted != 0 and rows != 0)
 
 
 def test_an_index_of_nothing_is_false() -> None:
