@@ -97,8 +97,9 @@ def answer(
     run = job.run or Run(0, len(planner.manifests))
     if job.run is not None and (job.digest != digest or run.end > len(planner.manifests)):
         raise NoSuchPlanTask("another release of the server made it, or the table's files were changed by hand")
-    if guard is not None:
-        for each in planner.manifests[run.first : run.end]:
+    chosen = planner.manifests[run.first : run.end]
+    if guard is not None and chosen:
+        for each in (*chosen, *planner.delete_manifests):
             guard.check_read(each.manifest_path, "a manifest of the manifest list")
     tasks = TasksJson(planner.metadata, planner.stats_ids, planner, has_residuals=job.has_residuals)
     return _answer(planner, run, job.bounds, tasks, monotonic, digest)

@@ -35,13 +35,6 @@ _BYTES_AT_A_TIME: Final = 1024 * 1024
 #: What is not an entry of a manifest: errors of pyarrow (ArrowInvalid is a ValueError), and of records without a field.
 _DAMAGED: Final = (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
-_ENTRY_FIELDS: Final = (
-    layout.STATUS,
-    layout.SNAPSHOT_ID,
-    layout.SEQUENCE_NUMBER,
-    layout.FILE_SEQUENCE_NUMBER,
-)
-
 
 def decode_columns(
     data: bytes,
@@ -111,7 +104,7 @@ def chunk_of(
     tuples = [file["partition"] for file in files]
     columns = {}
     for name, kind in types.items():
-        found = [each.get(name) for each in (records if name in _ENTRY_FIELDS else files)]
+        found = [each.get(name) for each in (records if name in layout.ENTRY_FIELDS else files)]
         if name in layout.MAPS:
             _check_pairs(found)
         columns[name] = pa.array(found, kind)

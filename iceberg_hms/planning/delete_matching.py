@@ -1,38 +1,37 @@
-"""Which delete files apply to the data files of a decoded manifest, by the index that the operations use."""
+"""Which delete files apply to the data files of a decoded manifest, by the index that the operations use.
+
+delete files as columns --of a partition or a file of the batch--> entries --DeleteIndex--> those that apply
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
-from iceberg_hms.changes.partition_set import partition_key
 from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.types import NestedField
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
-
-_FOLDERS: Final = r"^.*/"
+from iceberg_hms.planning.partition_columns import named_partition, partition_fields, partitions_of
+from iceberg_hms.planning.waiting_deletes import WaitingDeletes, keys_of, tails_of
 
 
 class DeleteMatching:
     """The live delete files of a snapshot, matched with data files.
 
-    entries: of delete files, with their sequence numbers. files: those that apply to a data file so far.
+    batches: of delete files, as for `WaitingDeletes`. files: the entries of those that apply to a data file so far.
     stats: ids of the columns whose statistics rule out equality deletes.
     """
 
-    def __init__(self, entries: Iterable[ManifestEntry], metadata: TableMetadata) -> None:
-        entries = tuple(entries)
+    def __init__(self, batches: Iterable[tuple[int, pa.RecordBatch]], metadata: TableMetadata) -> None:
         self.files: list[ManifestEntry] = []
-        self.stats = frozenset(id_ for each in entries for id_ in each.data_file.equality_ids or ())
-        self._index = DeleteIndex(entries, metadata)
+        self._waiting = WaitingDeletes(batches, metadata)
+        self.stats = self._waiting.equality_ids
+        #: Of all that were taken.
+        self._index = DeleteIndex((), metadata)
         self._metadata = metadata
-        self._names = pa.array(sorted({path.rsplit("/", 1)[-1] for path in self._index.paths}), pa.string())
         self._positions: dict[int, int] = {}
 
     def applying_to(self, batch: pa.RecordBatch, spec_id: int) -> pa.ListArray:
@@ -40,26 +39,25 @@ class DeleteMatching:
 
         batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files."""
         found: list[list[int]] = [[]] * batch.num_rows
-        if self._index:
+        if self._waiting and batch.num_rows:
             for row, file, number in _data_files(batch, self._candidates(batch, spec_id), spec_id, self.stats):
                 found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
         return pa.array(found, pa.list_(pa.int32()))
 
     def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> dict[int, Mapping[str, Any]]:
-        """The rows that a delete file may apply to, by partition and file name, with their partitions."""
+        """The rows that a delete file may apply to, with their partitions. The index has all that may."""
         fields = partition_fields(self._metadata, spec_id)
         tuples, places = partitions_of(batch, fields)
-        partitions = [_partition(fields, each) for each in tuples]
-        if self._index.has_global:
-            return {row: partitions[each] for row, each in enumerate(places)}
-        keys = [partition_key(DataFile("", "", 0, 0, each, spec_id=spec_id)) for each in partitions]
-        wanted = [key in self._index.partitions for key in keys]
-        names = pc.replace_substring_regex(batch.column(layout.FILE_PATH), _FOLDERS, "", max_replacements=1)
-        named = pc.is_in(names, value_set=self._names).to_pylist()
+        partitions = [named_partition(fields, each) for each in tuples]
+        keys, tails = keys_of(tuples, fields, spec_id), tails_of(batch.column(layout.FILE_PATH))
+        for entry in self._waiting.taken({*keys, *tails}):
+            self._index.add(entry)
+        is_any = self._index.has_global
+        wanted = [is_any or key in self._waiting for key in keys]
         return {
             row: partitions[each]
-            for row, (each, is_named) in enumerate(zip(places, named, strict=True))
-            if is_named or wanted[each]
+            for row, (each, tail) in enumerate(zip(places, tails, strict=True))
+            if wanted[each] or tail in self._waiting
         }
 
     def _position(self, entry: ManifestEntry) -> int:
@@ -68,10 +66,6 @@ class DeleteMatching:
             position = self._positions[id(entry)] = len(self.files)
             self.files.append(entry)
         return position
-
-
-def _partition(fields: Sequence[NestedField], values: Sequence[Any]) -> dict[str, Any]:
-    return {field.name: value for field, value in zip(fields, values, strict=True) if value is not ABSENT}
 
 
 def _data_files(

@@ -61,6 +61,8 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
     CONTENT_OFFSET: pa.int64(),
     CONTENT_SIZE: pa.int64(),
 }
+#: Those of an entry; all others are of its file.
+ENTRY_FIELDS: Final = (STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, FILE_SEQUENCE_NUMBER)
 #: Those that every batch has, without nulls.
 REQUIRED: Final = (STATUS, CONTENT, FILE_PATH, FILE_FORMAT, RECORD_COUNT, FILE_SIZE)
 

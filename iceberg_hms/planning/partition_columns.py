@@ -124,6 +124,11 @@ def partitions_of(
     return tuples, [0] * columns.num_rows if places is None else places.to_pylist()
 
 
+def named_partition(fields: Sequence[NestedField], values: Sequence[Any]) -> dict[str, Any]:
+    """A partition as `DataFile` has it, of the values of its fields; null for those that a manifest's tuples lack."""
+    return {field.name: None if value is ABSENT else value for field, value in zip(fields, values, strict=True)}
+
+
 def partition_fields(metadata: TableMetadata, spec_id: int) -> Sequence[NestedField]:
     """The fields of the partition tuples of a spec; none for a spec that the table does not have."""
     spec = metadata.spec_by_id(spec_id)

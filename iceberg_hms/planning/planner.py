@@ -97,6 +97,12 @@ class ScanPlanner:
         """The manifests of data files that may have matching ones, in the order of the manifest list."""
         return self._matching_manifests(ManifestContent.DATA)
 
+    @cached_property
+    def delete_manifests(self) -> tuple[ManifestFile, ...]:
+        """The manifests of delete files that may delete matching rows: a plan of any file reads them all. An
+        incremental scan reads appends alone, which delete nothing."""
+        return () if self._line is not None else self._matching_manifests(ManifestContent.DELETES)
+
     def plan(self, manifests: Sequence[ManifestFile] | None = None) -> Iterator[PlannedFiles]:
         """The files of some of `manifests`, manifest by manifest; None: of all. It ends early once `has_enough`."""
         chosen = self.manifests if manifests is None else manifests
@@ -148,13 +154,15 @@ class ScanPlanner:
 
     @cached_property
     def _deletes(self) -> DeleteMatching:
-        """Those that may delete a matching row. An incremental scan reads appends alone, which delete nothing."""
-        if self._line is not None:
-            return DeleteMatching((), self.metadata)
-        may_match = self._filter.by_file.may_match
-        lists = self._matching_manifests(ManifestContent.DELETES)
-        found = self._manifests.entries(lists, lambda entry: entry.is_live and may_match(entry.data_file))
-        return DeleteMatching(found, self.metadata)
+        """Those that may delete a matching row."""
+        batches = zip(self.delete_manifests, self._columns.read(self.delete_manifests), strict=True)
+        return DeleteMatching(
+            (
+                (manifest.partition_spec_id, inherited(self._matching(batch, manifest.partition_spec_id), manifest))
+                for manifest, batch in batches
+            ),
+            self.metadata,
+        )
 
     def _matching_manifests(self, content: ManifestContent) -> tuple[ManifestFile, ...]:
         may_match = self._filter.by_file.may_match_manifest

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.types import NestedField
 from iceberg_hms.planning import layout
-from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
+from iceberg_hms.planning.partition_columns import named_partition, partition_fields, partitions_of
 from iceberg_hms.planning.planner import DELETES, RESIDUAL, PlannedFiles
 from iceberg_hms.planning.splits import ScanFile
 
@@ -25,7 +23,7 @@ def scan_files(
     columns = planned.columns
     fields = partition_fields(metadata, planned.spec_id)
     tuples, places = partitions_of(columns, fields)
-    partitions = [_named(fields, each) for each in tuples]
+    partitions = [named_partition(fields, each) for each in tuples]
     values = {
         name: layout.values_of(columns, name)
         for name in (
@@ -54,7 +52,3 @@ def scan_files(
             deletes=tuple(delete_files[each].data_file for each in values[DELETES][at] or ()),
             residual=residuals[values[RESIDUAL][at]],
         )
-
-
-def _named(fields: Sequence[NestedField], values: Sequence[Any]) -> Mapping[str, Any]:
-    return {field.name: None if value is ABSENT else value for field, value in zip(fields, values, strict=True)}

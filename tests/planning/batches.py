@@ -45,13 +45,7 @@ def batch_of(entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Sche
             columns[name] = pa.array(found, of)
 
     for name, of in layout.TYPES.items():
-        is_of_entry = name in (
-            layout.STATUS,
-            layout.SNAPSHOT_ID,
-            layout.SEQUENCE_NUMBER,
-            layout.FILE_SEQUENCE_NUMBER,
-        )
-        found = [getattr(each if is_of_entry else each.data_file, name) for each in entries]
+        found = [getattr(each if name in layout.ENTRY_FIELDS else each.data_file, name) for each in entries]
         add(name, found, of, always=name in layout.REQUIRED)
     for field in spec.partition_type(schema).fields:
         # A field that no tuple has is absent; one that is null in all of them is not.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from iceberg_hms.format.avro import avro_file, manifest_schemas
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry, decode_manifest
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, decode_manifest
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestFile
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -122,26 +122,6 @@ def _with_header(header: Mapping[str, str], data: bytes, container: avro_file.Co
         compressed = CODECS[header["avro.codec"]](block)
         parts += [avro_file.encode_long(count), avro_file.encode_long(len(compressed)), compressed, sync]
     return b"".join(parts)
-
-
-def entries_of(batch: pa.RecordBatch, spec_id: int, partition: Mapping[int, str]) -> list[ManifestEntry]:
-    """The entries that inherited columns say. partition: field id -> name."""
-    return [_entry(row, spec_id, partition) for row in batch.to_pylist()]
-
-
-def _entry(row: Mapping[str, Any], spec_id: int, partition: Mapping[int, str]) -> ManifestEntry:
-    entry_fields = (layout.STATUS, layout.SNAPSHOT_ID, layout.SEQUENCE_NUMBER, layout.FILE_SEQUENCE_NUMBER)
-    file: dict[str, Any] = {name: row.get(name) for name in layout.TYPES if name not in entry_fields}
-    file["content"] = FileContent(file["content"])
-    tuple_ = {name: row.get(layout.partition(field_id)) for field_id, name in partition.items()}
-    maps: dict[str, Any] = {}
-    for begin, map_name in layout.STATISTICS.items():
-        found = {int(name[len(begin) + 1 :]): value for name, value in row.items() if name.startswith(f"{begin}.")}
-        maps[map_name] = {key: value for key, value in found.items() if value is not None}
-    data_file = DataFile(partition=tuple_, spec_id=spec_id, **file, **maps)
-    return ManifestEntry(
-        row["status"], data_file, row["snapshot_id"], row.get("sequence_number"), row.get("file_sequence_number")
-    )
 
 
 def comparable(entry: ManifestEntry) -> Any:

@@ -23,14 +23,15 @@ from iceberg_hms.format.manifests.manifest_writer import ManifestWriter
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import IdentityTransform
+from iceberg_hms.format.schema.types import LONG, NestedField
 from iceberg_hms.planning import arrow_avro, decode, layout
 from iceberg_hms.planning.decode import decode_columns
+from iceberg_hms.planning.entries import entries_of
 from iceberg_hms.planning.inherit import inherited
 from tests.format.samples import golden
 from tests.planning.sample_manifests import (
     SampleManifest,
     comparable,
-    entries_of,
     manifest_bytes,
     manifests,
     simple_record,
@@ -77,7 +78,8 @@ def said(columns: pa.RecordBatch, data: bytes, line: ManifestFile) -> list[Any]:
         ids[each.name] if each.field_id is None else each.field_id: stored.names.get(each.field_id or 0, each.name)
         for each in stored.partition
     }
-    found = entries_of(inherited(columns, line), line.partition_spec_id, names)
+    fields = [NestedField(field_id, name, LONG) for field_id, name in names.items()]
+    found = entries_of(inherited(columns, line), line.partition_spec_id, fields)
     return [comparable(each) for each in found]
 
 

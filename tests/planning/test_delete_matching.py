@@ -1,4 +1,4 @@
-"""Delete files are matched with the rows of a batch as the index matches them with data files."""
+"""Delete files are matched with the rows of batches as the index matches them with data files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN, DeleteIndex
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning import layout
 from iceberg_hms.planning.delete_matching import DeleteMatching
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.planning.batches import batch_of
@@ -27,17 +29,24 @@ SCHEMA = {
 }
 
 
-def metadata_of(partitioned_by: Sequence[str]) -> TableMetadata:
+def evolved_table() -> TableMetadata:
+    """Its specs: by day; by nothing, with a void field; by that and id; without fields."""
+    day = {"source-id": DAY, "field-id": 1000, "name": "day", "transform": "identity"}
+    id_ = {"source-id": ID, "field-id": 1001, "name": "id", "transform": "identity"}
+    void = {**day, "transform": "void"}
+    specs = [{"spec-id": at, "fields": fields} for at, fields in enumerate(([day], [void], [void, id_], []))]
     with memory_catalog() as catalog:
         catalog.create_namespace("sales")
-        return catalog.create_table("sales.orders", SCHEMA, partition_spec=list(partitioned_by)).metadata
+        return catalog.create_table("sales.orders", SCHEMA).metadata.replace(partition_specs=specs)
 
 
-BY_DAY, UNPARTITIONED = metadata_of(["day"]), metadata_of([])
+METADATA = evolved_table()
+SPECS = [*METADATA.specs_by_id.values()]
 
 
 def path(number: int) -> str:
-    return f"s3://lake/sales/data/{number}.parquet"
+    """Several files have one name in folders of one name."""
+    return f"s3://lake/sales/{number // 3}/data/{number % 3}.parquet"
 
 
 def bound(number: int) -> bytes:
@@ -54,32 +63,52 @@ def with_ids(low: int, high: int) -> dict[str, Any]:
 
 
 @st.composite
+def partitions(draw: st.DrawFn) -> dict[str, Any]:
+    """A spec's id, and values of its fields, as writers give them: nulls for void fields, or nothing."""
+    spec = draw(st.sampled_from(SPECS))
+    values = {}
+    for field in spec.fields:
+        if str(field.transform) != "void":
+            values[field.name] = draw(st.none() | st.integers(0, 1))
+        elif draw(st.booleans()):
+            values[field.name] = None
+    return {"partition": values, "spec_id": spec.spec_id}
+
+
+NUMBERS = st.integers(0, 8)
+
+
+@st.composite
 def data_entries(draw: st.DrawFn) -> list[ManifestEntry]:
-    numbers = draw(st.lists(st.integers(0, 4), unique=True, max_size=6))
     return [
         ManifestEntry(
             EntryStatus.ADDED,
-            DataFile(
-                path(each), "PARQUET", 9, 1, {"day": draw(st.integers(0, 1))}, **with_ids(10 * each, 10 * each + 9)
-            ),
+            DataFile(path(each), "PARQUET", 9, 1, **draw(partitions()), **with_ids(10 * each, 10 * each + 9)),
             1,
             draw(st.integers(1, 3)),
             1,
         )
-        for each in numbers
+        for each in draw(st.lists(NUMBERS, unique=True, max_size=8))
     ]
+
+
+KINDS = ["equality", "named", "no ids", "position", "file", "spelled", "vector", "bounds", "only", "both", "odd", "low"]
 
 
 @st.composite
 def delete_entries(draw: st.DrawFn) -> ManifestEntry:
-    partition = {"day": draw(st.integers(0, 1))}
-    kind = draw(st.sampled_from(["equality", "position", "file", "spelled", "vector", "bounds"]))
-    target, other = sorted((draw(st.integers(0, 4)), draw(st.integers(0, 4))))
+    kind = draw(st.sampled_from(KINDS))
+    target, other = sorted((draw(NUMBERS), draw(NUMBERS)))
     content, more, form = FileContent.POSITION_DELETES, {}, "PARQUET"
     match kind:
         case "equality":
             content = FileContent.EQUALITY_DELETES
             more = {"equality_ids": [ID], **with_ids(10 * target, 10 * other)}
+        case "no ids":
+            content, more = FileContent.EQUALITY_DELETES, {"equality_ids": [ID]}
+        case "named":
+            # What equality deletes say of a data file means nothing.
+            content, more = FileContent.EQUALITY_DELETES, {"equality_ids": [ID], "referenced_data_file": path(target)}
         case "file" | "vector":
             form = "PUFFIN" if kind == "vector" else form
             more = {"referenced_data_file": path(target)}
@@ -90,32 +119,90 @@ def delete_entries(draw: st.DrawFn) -> ManifestEntry:
                 "lower_bounds": {PATH_COLUMN: path(target).encode()},
                 "upper_bounds": {PATH_COLUMN: path(other).encode()},
             }
-    file = DataFile(f"s3://lake/sales/data/{kind}-{target}", form, 1, 1, partition, content=content, **more)
+        case "only" | "both":
+            bounds = {PATH_COLUMN: path(target).encode()}
+            more = {"lower_bounds": bounds, "upper_bounds": bounds}
+            more |= {"referenced_data_file": path(other)} if kind == "both" else {}
+        case "odd":
+            more = {"lower_bounds": {PATH_COLUMN: b"/\xff"}, "upper_bounds": {PATH_COLUMN: b"/\xff"}}
+        case "low":
+            more = {"lower_bounds": {PATH_COLUMN: path(target).encode()}}
+    file = DataFile(f"s3://lake/sales/{kind}-{target}", form, 1, 1, content=content, **draw(partitions()), **more)
     return ManifestEntry(EntryStatus.ADDED, file, 1, draw(st.integers(1, 3)), 1)
 
 
-def without_partition(entry: ManifestEntry) -> ManifestEntry:
-    return replace(entry, data_file=replace(entry.data_file, partition={}))
+def batches_of(entries: Sequence[ManifestEntry], size: int) -> list[tuple[int, Any]]:
+    """Entries as manifests have them: of one spec each."""
+    found = []
+    for spec in SPECS:
+        own = [each for each in entries if each.data_file.spec_id == spec.spec_id]
+        parts = [own[at : at + size] for at in range(0, len(own), size)]
+        found += [(spec.spec_id, batch_of(each, spec, METADATA.schema)) for each in parts]
+    return found
 
 
-@given(data_entries(), st.lists(delete_entries(), max_size=6), st.sampled_from([BY_DAY, UNPARTITIONED]))
-def test_as_the_index_says(data: list[ManifestEntry], deletes: list[ManifestEntry], metadata: TableMetadata) -> None:
-    if metadata is UNPARTITIONED:
-        data, deletes = ([without_partition(each) for each in entries] for entries in (data, deletes))
-    index, matching = DeleteIndex(deletes, metadata), DeleteMatching(deletes, metadata)
-    found = matching.applying_to(batch_of(data, metadata.spec, metadata.schema), metadata.spec.spec_id).to_pylist()
-    for entry, positions in zip(data, found, strict=True):
-        expected = list(index.applying_to(entry.data_file, entry.sequence_number or 0))
-        assert [matching.files[each] for each in positions] == expected
+@given(
+    data_entries(),
+    st.lists(delete_entries(), max_size=8),
+    st.integers(1, 8),
+    st.integers(1, 8),
+)
+def test_as_the_index_says(
+    data: list[ManifestEntry], deletes: list[ManifestEntry], data_size: int, deletes_size: int
+) -> None:
+    deletes = [
+        replace(each, data_file=replace(each.data_file, file_path=f"{each.data_file.file_path}-{at}"))
+        for at, each in enumerate(deletes)
+    ]
+    index, matching = DeleteIndex(deletes, METADATA), DeleteMatching(batches_of(deletes, deletes_size), METADATA)
+    referenced = set()
+    for spec_id, batch in batches_of(data, data_size):
+        rows = dict(
+            zip(batch.column("file_path").to_pylist(), matching.applying_to(batch, spec_id).to_pylist(), strict=True)
+        )
+        for entry in data:
+            positions = rows.get(entry.data_file.file_path)
+            if positions is None:
+                continue
+            expected = {
+                each.data_file.file_path for each in index.applying_to(entry.data_file, entry.sequence_number or 0)
+            }
+            assert len(positions) == len(expected)
+            assert {matching.files[each].data_file.file_path for each in positions} == expected
+            referenced |= set(positions)
     assert matching.stats == ({ID} if any(each.data_file.equality_ids for each in deletes) else set())
-    assert {at for each in found for at in each} == set(range(len(matching.files)))
+    assert referenced == set(range(len(matching.files)))
 
 
-def test_equality_deletes_without_a_partition_are_matched_everywhere() -> None:
-    data = DataFile(path(1), "PARQUET", 9, 1, {}, **with_ids(10, 19))
+def test_what_is_taken_is_as_it_was() -> None:
     deletes = DataFile(
-        path(2), "PARQUET", 1, 1, {}, content=FileContent.EQUALITY_DELETES, equality_ids=[ID], **with_ids(10, 10)
+        path(2),
+        "PARQUET",
+        1,
+        1,
+        {},
+        content=FileContent.EQUALITY_DELETES,
+        equality_ids=[ID],
+        spec_id=3,
+        **with_ids(10, 10),
     )
-    matching = DeleteMatching([ManifestEntry(EntryStatus.ADDED, deletes, 2, 2, 2)], UNPARTITIONED)
-    batch = batch_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], UNPARTITIONED.spec, UNPARTITIONED.schema)
-    assert matching.applying_to(batch, 0).to_pylist() == [[0]]
+    entry = ManifestEntry(EntryStatus.ADDED, deletes, 2, 2, 2)
+    matching = DeleteMatching(batches_of([entry], 1), METADATA)
+    data = DataFile(path(1), "PARQUET", 9, 1, {"day": 1}, **with_ids(10, 19))
+    ((spec_id, batch),) = batches_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], 1)
+    assert [matching.applying_to(batch, spec_id).to_pylist() for _ in range(2)] == [[[0]], [[0]]]
+    assert matching.files == [entry]
+
+
+def test_delete_files_from_before_and_after_a_promotion() -> None:
+    """The type of a partition value may differ between manifests of one spec."""
+    deletes = [
+        DataFile(f"file:/{name}", "PARQUET", 1, 1, {"day": 1}, content=FileContent.POSITION_DELETES) for name in "ab"
+    ]
+    (_, old), (_, new) = batches_of([ManifestEntry(EntryStatus.ADDED, each, 2, 2, 2) for each in deletes], 1)
+    name = layout.partition(1000)
+    new = new.set_column(new.schema.get_field_index(name), name, new.column(name).cast(pa.int64()))
+    matching = DeleteMatching([(0, old), (0, new)], METADATA)
+    data = DataFile(path(1), "PARQUET", 9, 1, {"day": 1})
+    ((spec_id, batch),) = batches_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], 1)
+    assert matching.applying_to(batch, spec_id).to_pylist() == [[0, 1]]

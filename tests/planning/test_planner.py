@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,10 @@ import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
 from iceberg_hms.errors import InvalidInput, MissingFile
+from iceberg_hms.expressions.binding import bind
+from iceberg_hms.expressions.file_filter import FileFilter
 from iceberg_hms.expressions.text import parse
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -61,12 +64,12 @@ def planner_of(
     return ScanPlanner(current, request, services.ports.manifests(), services.manifest_columns)
 
 
-def planned(planner: ScanPlanner, **how: Any) -> dict[str, tuple[str, list[str]]]:
+def planned(planner: ScanPlanner, *, specs: Collection[int] = (0,), **how: Any) -> dict[str, tuple[str, list[str]]]:
     """What is left of the filter, and the delete files, by the names of files."""
     found = {}
     for files in planner.plan(**how):
         columns = files.columns
-        assert files.spec_id == 0
+        assert files.spec_id in specs
         for path, residual, deletes in zip(
             columns.column(layout.FILE_PATH).to_pylist(),
             columns.column(RESIDUAL).to_pylist(),
@@ -125,6 +128,67 @@ def test_deletes_are_named_where_they_apply(catalog: Catalog, table: Table) -> N
     assert planned(planner_of(catalog, "id = 5")) == {"a": ("id = 5", []), "b": ("id = 5", [])}
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "true",
+        "id < 4",
+        "id = 25 or day = 2",
+        "day is null",
+        "day = 1 and id > 20",
+        "id in (3, 70)",
+        "day > 7",
+    ],
+)
+def test_deletes_are_those_of_the_manifests_records(catalog: Catalog, table: Table, where: str) -> None:
+    days, ids = (1, 2, None), ((0, 9), (20, 29), (70, 79))
+    files = [data_file(f"{day}-{low}", day, (low, high)) for day in days for low, high in ids]
+    table.append(files[:8])
+    equality = {"content": FileContent.EQUALITY_DELETES, "equality_ids": [1]}
+    for number, (day, (low, high)) in enumerate(zip((1, None, 2), ids, strict=True)):
+        of_partition = data_file(f"p{number}", day, content=FileContent.POSITION_DELETES)
+        named = next(each for each in files if each.partition["day"] == day)
+        of_file = replace(of_partition, referenced_data_file=named.file_path)
+        deletes = [
+            data_file(f"e{number}", day, (low + 3, high + 9), **equality),
+            replace(of_partition, lower_bounds=None, upper_bounds=None),
+            replace(of_file, file_path=f"file:/in/f{number}.parquet"),
+        ]
+        table.row_delta([data_file(f"new{number}", day, (low, high))], deletes=deletes)
+    with table.update_spec() as spec:
+        spec.remove_field("day")
+    table = table.refresh()
+    everywhere = {"partition": {}, "spec_id": table.metadata.default_spec_id}
+    table.row_delta(
+        [replace(files[8], **everywhere)], deletes=[replace(data_file("all", None, (5, 75), **equality), **everywhere)]
+    )
+    # Of manifests that were merged, entries are existing ones.
+    table.rewrite_manifests()
+
+    planner = planner_of(catalog, where)
+    manifests = catalog.services.ports.manifests()
+    may_match = parse_filter(table, where).may_match
+    entries = [each for each in manifests.entries(manifests.list(planner.snapshot)) if each.is_live]
+    index = DeleteIndex(
+        [each for each in entries if each.data_file.content != FileContent.DATA and may_match(each.data_file)],
+        planner.metadata,
+    )
+    expected = {
+        name_of(each.data_file.file_path): sorted(
+            name_of(found.data_file.file_path) for found in index.applying_to(each.data_file, each.sequence_number or 0)
+        )
+        for each in entries
+        if each.data_file.content == FileContent.DATA and may_match(each.data_file)
+    }
+    found = {name: sorted(deletes) for name, (_, deletes) in planned(planner, specs={0, 1}).items()}
+    assert found == expected
+    assert where == "day > 7" or any(expected.values())
+
+
+def parse_filter(table: Table, where: str) -> FileFilter:
+    return FileFilter(bind(parse(where), table.schema()), table.metadata.specs_by_id, where)
+
+
 def test_a_snapshot_of_the_past(catalog: Catalog, table: Table) -> None:
     table.append([data_file("a", 1)])
     before = current(table)
@@ -145,6 +209,20 @@ def test_what_appends_added_between_two_snapshots(catalog: Catalog, table: Table
     assert planned(planner) == {"b": ("true", []), "c": ("true", []), "e": ("true", [])}
     with pytest.raises(InvalidInput, match="no ancestor"):
         planner_of(catalog, start_snapshot_id=current(table), snapshot_id=start)
+
+
+def test_an_incremental_scan_has_no_deletes(catalog: Catalog, table: Table) -> None:
+    table.append([data_file("a", 1)])
+    start = current(table)
+    table.row_delta([data_file("b", 1)], deletes=[data_file("x", 1, content=FileContent.POSITION_DELETES)])
+    metadata = catalog.load_table(ORDERS).metadata
+    assert planned(planner_of(catalog))["b"] == ("true", ["x"])
+    # Some writers call everything an append.
+    snapshots = [{**each, "summary": {"operation": "append"}} for each in metadata.fields["snapshots"]]
+    planner = planner_of(
+        catalog, metadata=metadata.replace(snapshots=snapshots), start_snapshot_id=start, snapshot_id=current(table)
+    )
+    assert planned(planner) == {"b": ("true", [])}
 
 
 def test_a_plan_ends_once_it_has_enough_rows(catalog: Catalog, table: Table) -> None:

@@ -410,13 +410,14 @@ def test_a_server_that_plans_no_scans_has_no_such_routes() -> None:
         assert (status, kind) == (404, "NotFoundException")
 
 
-def test_manifests_outside_of_what_clients_may_name_are_not_read(planned: Planned) -> None:
+@pytest.mark.parametrize("content", [FileContent.DATA, FileContent.POSITION_DELETES])
+def test_manifests_outside_of_what_clients_may_name_are_not_read(planned: Planned, content: FileContent) -> None:
     planned.append(data_file("a"))
     table = planned.catalog.load_table(("default", "t"))
     metadata, manifests = table.metadata, planned.catalog.services.ports.manifests()
     # What the server may read and its clients may not: say, another table's manifest outside of the warehouse.
     elsewhere = metadata.replace(location="file:/secret")
-    entries = [ManifestEntry(EntryStatus.ADDED, data_file("hidden"))]
+    entries = [ManifestEntry(EntryStatus.ADDED, data_file("hidden", content=content))]
     (hidden,) = manifests.write(elsewhere, metadata.schema, metadata.spec, 77, entries)
     assert hidden.manifest_path.startswith("file:/secret/")
     raw = {
@@ -427,7 +428,9 @@ def test_manifests_outside_of_what_clients_may_name_are_not_read(planned: Planne
         "summary": {"operation": "append"},
         "schema-id": 0,
     }
-    listed = manifests.stage_list(metadata, Snapshot.parse({**raw, "manifest-list": "file:/x"}), [hidden])
+    assert metadata.current_snapshot is not None
+    listed_now = manifests.list(metadata.current_snapshot)
+    listed = manifests.stage_list(metadata, Snapshot.parse({**raw, "manifest-list": "file:/x"}), [hidden, *listed_now])
     manifests.flush()
     add = {"action": "add-snapshot", "snapshot": {**raw, "manifest-list": listed}}
     assert planned.web("POST", PATH, {"requirements": [], "updates": [add]}).status_code == 200

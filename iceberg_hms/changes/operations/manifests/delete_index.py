@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
@@ -54,7 +54,7 @@ class DeleteIndex:
         self._by_partition: dict[PartitionKey, list[_Deletes]] = {}
         self._everywhere: list[_Deletes] = []
         for entry in entries:
-            self._add(entry)
+            self.add(entry)
 
     def __bool__(self) -> bool:
         return bool(self._by_path or self._by_partition or self._everywhere)
@@ -63,16 +63,6 @@ class DeleteIndex:
     def has_global(self) -> bool:
         """Whether a delete file may apply to files of any partition."""
         return bool(self._everywhere)
-
-    @property
-    def partitions(self) -> Collection[PartitionKey]:
-        """The partitions of delete files that may apply to any file there."""
-        return self._by_partition.keys()
-
-    @property
-    def paths(self) -> Collection[str]:
-        """The data files (`file_key`) that delete files name."""
-        return self._by_path.keys()
 
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
@@ -86,7 +76,8 @@ class DeleteIndex:
             elif each.number > sequence_number and each.may_equal(data_file, columns):
                 yield each.entry
 
-    def _add(self, entry: ManifestEntry) -> None:
+    def add(self, entry: ManifestEntry) -> None:
+        """One more."""
         delete_file = entry.data_file
         if (path := referenced_data_file(delete_file)) is not None:
             self._by_path.setdefault(file_key(path), []).append(_Deletes(entry))
