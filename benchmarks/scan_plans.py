@@ -13,8 +13,13 @@ Memory is the process's largest of its own pages (RssAnon), without those of map
     Java            the first plan of a JVM with its own compiler and collector settings; and the next one
     PyIceberg       a sample of the manifests, for it takes minutes: scaled by the manifests that a filter leaves
 
-With --delay the tables are in a bucket of MinIO, too, each of whose answers is held back by so many milliseconds.
---folder keeps the tables. Figures are medians of the rounds. Ends with 1 if two planners count other files.
+Other tables have many delete files: 100,000 deletion vectors (vectors), as many position deletes of partitions
+(positions), 20,000 equality deletes (equality), for 100,000 data files. Their filters are one of 100 partitions, and
+everything; and a task of the REST server is everything until there are 5,000 files.
+
+With --delay the tables of Atlas are in a bucket of MinIO, too, each of whose answers is held back by so many
+milliseconds. --folder keeps the tables. Figures are medians of the rounds. Ends with 1 if two planners count other
+files.
 """
 
 from __future__ import annotations
@@ -29,12 +34,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any, Final
 
 from benchmarks import instruments
+from benchmarks.kept_tables import kept_table
 from benchmarks.memory import peak_of
 from benchmarks.object_store import far_from
 from iceberg_hms.config import Settings
@@ -45,7 +52,7 @@ from iceberg_hms.planning.request import ScanRequest
 from iceberg_hms.spark.s3 import AWS_BUNDLE
 from iceberg_hms.stores import open_stores
 from integration import maven_packages
-from integration.planning import atlas_table
+from integration.planning import atlas_table, deleted_rows_tables
 from integration.planning.atlas_table import Atlas, name_in
 from integration.planning.java_plans import java_planner
 from integration.stores.java_s3 import java_properties
@@ -54,6 +61,9 @@ from integration.stores.minio import ObjectStore, local_object_store
 #: PyIceberg plans one of so many manifests.
 SAMPLE: Final = 27
 BUCKET: Final = "lake"
+#: The name of what a task of the REST server plans, and of how many files.
+TASK: Final = "a task"
+TASK_FILES: Final = 5_000
 #: A JVM as it is without options: `JavaGateway` has those of one that starts often and runs for minutes.
 JVM: Final = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 HEAP_MB: Final = 4_096
@@ -72,6 +82,8 @@ class Place:
     sample: str | None = None
     scale: Mapping[str, float] = field(default_factory=dict)
     java: tuple[str, Mapping[str, str]] | None = None
+    #: By filter, after how many files a plan ends. Java's planner does not plan such.
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,9 +129,12 @@ def _places(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> It
         store.make_bucket(BUCKET)
         endpoint = stack.enter_context(far_from(store.endpoint, arguments.delay / 1_000))
     for name in arguments.tables.split(","):
+        if name in deleted_rows_tables.KINDS:
+            yield _with_deletes(name, kept)
+            continue
         each = max(1, arguments.files // atlas_table.PARTITIONS)
         atlas = Atlas(f"file:{kept}/{name}-{each}", each, spread=name == "spread")
-        location = atlas_table.kept(atlas)
+        location = kept_table(Path(atlas.location.removeprefix("file:")), partial(atlas_table.make, atlas))
         sample = None
         if "pyiceberg" not in arguments.without:
             sample = atlas_table.sampled(atlas, location, min(SAMPLE, atlas.manifests))
@@ -132,6 +147,13 @@ def _places(arguments: argparse.Namespace, folder: Path, stack: ExitStack) -> It
 def _filters(atlas: Atlas) -> Mapping[str, str]:
     name = f"name = '{name_in(atlas.files_each // 2)}'"
     return {"partition": "hour < 152", "partition and bounds": f"hour < 152 and {name}", "bounds": name}
+
+
+def _with_deletes(kind: str, kept: Path) -> Place:
+    folder = kept / kind
+    location = kept_table(folder, lambda: deleted_rows_tables.make(folder, kind))
+    filters = {"partition": "day = 17", "everything": "true", TASK: "true"}
+    return Place(kind, location, filters, limits={TASK: TASK_FILES})
 
 
 def _far(delay: int, atlas: Atlas, place: Place, store: ObjectStore, endpoint: str) -> Place:
@@ -168,10 +190,11 @@ def _measured(
     for round_ in range(arguments.rounds):
         for place in places:
             for name, where in place.filters.items():
-                job = {"location": place.location, "where": where, "settings": dict(place.settings)}
+                job: dict[str, Any] = {"location": place.location, "where": where, "limit": place.limits.get(name)}
+                job["settings"] = dict(place.settings)
                 [plan] = _ours(job, 1)
                 note(place, name, "ours", plan)
-                if "java" not in arguments.without:
+                if "java" not in arguments.without and name not in place.limits:
                     for planner, plan in zip(("Java", "Java, again"), _java(place, where, folder), strict=True):
                         note(place, name, planner, plan)
                 if place.sample is not None:
@@ -179,7 +202,7 @@ def _measured(
                     note(place, name, "PyIceberg, sample", plan)
             cache = folder / f"kept-{round_}"
             for name, where in place.filters.items():
-                job = {"location": place.location, "where": where}
+                job = {"location": place.location, "where": where, "limit": place.limits.get(name)}
                 job["settings"] = {**place.settings, "planning_cache_dir": str(cache / place.name / name)}
                 (cache / place.name).mkdir(parents=True, exist_ok=True)
                 [plan] = _ours(job, 1)
@@ -232,8 +255,17 @@ def run_scan_planner() -> None:
 
 
 def _our_plan(job: Mapping[str, Any]) -> Callable[[], int]:
-    make = _planners(job)
-    return lambda: sum(each.columns.num_rows for each in make().plan())
+    make, limit = _planners(job), job["limit"]
+
+    def plan() -> int:
+        files = 0
+        for each in make().plan():
+            files += each.columns.num_rows
+            if limit is not None and files >= limit:
+                break
+        return files
+
+    return plan
 
 
 def _planners(job: Mapping[str, Any]) -> Callable[[], ScanPlanner]:

@@ -26,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -34,6 +35,7 @@ from typing import Any, Final
 import iceberg_hms
 from benchmarks import instruments
 from benchmarks.instruments import ROOT, serving
+from benchmarks.kept_tables import kept_table
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.spark.configuration import EXTENSIONS, ICEBERG_RUNTIME, log4j_option
 from integration import interop, maven_packages
@@ -134,7 +136,7 @@ def _register(arguments: argparse.Namespace, metastore: LocalMetastore, folder: 
         for name in arguments.tables.split(","):
             kept = (arguments.folder or folder / "tables").absolute() / f"{name}-{each}"
             atlas = Atlas(f"file:{kept}", each, spread=name == "spread")
-            catalog.register_table(f"{NAMESPACE}.{name}", atlas_table.kept(atlas))
+            catalog.register_table(f"{NAMESPACE}.{name}", kept_table(kept, partial(atlas_table.make, atlas)))
             found[name] = _filters(atlas)
     return found
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-import shutil
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK
@@ -108,18 +106,6 @@ def make(atlas: Atlas, processes: int = 2) -> str:
         with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
             manifests = list(pool.map(write, numbers))
     return _write_metadata(atlas, snapshot_id, manifests)
-
-
-def kept(atlas: Atlas) -> str:
-    """The location of the metadata of a table on this machine, which is made unless its folder has it whole."""
-    folder = Path(atlas.location.removeprefix("file:"))
-    pointer = folder / "location"
-    if pointer.is_file():
-        return pointer.read_text(encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    location = make(atlas)
-    pointer.write_text(location, encoding="utf-8")
-    return location
 
 
 def sampled(atlas: Atlas, metadata_location: str, every: int) -> str:
