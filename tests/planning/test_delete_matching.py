@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,6 +196,35 @@ def test_what_is_taken_is_as_it_was() -> None:
     ((spec_id, batch),) = batches_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], 1)
     assert [matching.applying_to(batch, spec_id).to_pylist() for _ in range(2)] == [[[0]], [[0]]]
     assert matching.files == [entry]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("boolean", (False, True)),
+        ("double", (math.nan, 0.0, -0.0)),
+        ("decimal(9, 2)", (Decimal("1.50"), Decimal("-1.50"))),
+        ("string", ("", "a")),
+        ("uuid", (UUID(int=1), UUID(int=1 << 127))),
+        ("binary", (b"", b"\x00")),
+    ],
+)
+def test_partitions_of_each_type(kind: str, values: Sequence[Any]) -> None:
+    with memory_catalog() as catalog:
+        catalog.create_namespace("sales")
+        schema = {"type": "struct", "fields": [{"id": 1, "name": "key", "type": kind, "required": False}]}
+        metadata = catalog.create_table("sales.orders", schema, partition_spec=["key"]).metadata
+    numbered = list(enumerate((*values, None)))
+
+    def batch(**said: Any) -> pa.RecordBatch:
+        files = [DataFile(f"file:/x/{at}", "PARQUET", 1, 1, {"key": value}, **said) for at, value in numbered]
+        entries = [ManifestEntry(EntryStatus.ADDED, each, 1, 1, 1) for each in files]
+        return batch_of(entries, metadata.spec, metadata.schema)
+
+    matching = DeleteMatching([(0, batch(content=FileContent.POSITION_DELETES))], metadata)
+    found = matching.applying_to(batch(), 0).to_pylist()
+    names = [[matching.files[each].data_file.file_path for each in positions] for positions in found]
+    assert names == [[f"file:/x/{at}"] for at, _ in numbered]
 
 
 def test_delete_files_from_before_and_after_a_promotion() -> None:
