@@ -43,24 +43,29 @@ class WaitingDeletes:
         self._metadata = metadata
         self._batches = list(_joined(batches))
         self.equality_ids = frozenset(id_ for _, each in self._batches for id_ in _equality_ids(each))
-        #: By key the rows, counted over all batches; none once they were taken.
-        self._rows: dict[_Key, list[int]] = {}
+        #: By key the last row, counted over all batches; None once it was taken. And of a row the one before it that
+        #: has the same key: a list for each key would take longer than all else.
+        self._last: dict[_Key, int | None] = {}
+        self._before: dict[int, int] = {}
         keys = (key for spec_id, batch in self._batches for key in self._keys(spec_id, batch))
         for row, key in enumerate(keys):
-            self._rows.setdefault(key, []).append(row)
+            before = self._last.get(key)
+            if before is not None:
+                self._before[row] = before
+            self._last[key] = row
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return bool(self._last)
 
     def __contains__(self, key: _Key) -> bool:
         """Whether a delete file waits for this, or has been taken for it."""
-        return key in self._rows
+        return key in self._last
 
     def taken(self, keys: Collection[_Key]) -> Iterator[ManifestEntry]:
         """The delete files that wait for one of these, or for any data file; in the order of manifests for each."""
-        found = self._rows.keys() & {*keys, None}
-        rows = sorted(row for key in found for row in self._rows[key])
-        self._rows.update((key, []) for key in found)
+        found = self._last.keys() & {*keys, None}
+        rows = sorted(row for key in found for row in self._rows(key))
+        self._last.update(dict.fromkeys(found))
         start = 0
         for spec_id, batch in self._batches:
             end = start + batch.num_rows
@@ -69,6 +74,12 @@ class WaitingDeletes:
                 chosen = batch.take(pa.array([row - start for row in rows[first:last]], pa.int64()))
                 yield from entries_of(chosen, spec_id, self._fields(spec_id))
             start = end
+
+    def _rows(self, key: _Key) -> Iterator[int]:
+        row = self._last[key]
+        while row is not None:
+            yield row
+            row = self._before.get(row)
 
     def _keys(self, spec_id: int, batch: pa.RecordBatch) -> Iterator[_Key]:
         """What each row of a batch waits for."""
