@@ -38,10 +38,12 @@ class DeleteMatching:
         """For each data file the positions in `files` of what may delete its rows.
 
         batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files."""
+        if not self._waiting or not batch.num_rows:
+            nowhere = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows + 1)
+            return pa.ListArray.from_arrays(nowhere, pa.array([], pa.int32()))
         found: list[list[int]] = [[]] * batch.num_rows
-        if self._waiting and batch.num_rows:
-            for row, file, number in _data_files(batch, self._candidates(batch, spec_id), spec_id, self.stats):
-                found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
+        for row, file, number in _data_files(batch, self._candidates(batch, spec_id), spec_id, self.stats):
+            found[row] = [self._position(each) for each in self._index.applying_to(file, number)]
         return pa.array(found, pa.list_(pa.int32()))
 
     def _candidates(self, batch: pa.RecordBatch, spec_id: int) -> dict[int, Mapping[str, Any]]:
