@@ -124,8 +124,8 @@ def test_javas_manifests_are_read(reader: str, version: int) -> None:
             check(SampleManifest(golden(f"v{version}-{name}.avro"), line))
 
 
-#: What fastavro says of a union's branch that its schema lacks. DataFusion takes it for the one that is not null: as for
-#: the bytes of a number, no reader can tell that it was another one.
+#: What fastavro says of a union's branch that its schema lacks. DataFusion takes it for the one that is not null: as
+#: for the bytes of a number, nothing tells that it was another one.
 _NO_SUCH_BRANCH = "IndexError('list index out of range')"
 DAMAGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=3)
 
