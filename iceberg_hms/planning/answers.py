@@ -19,6 +19,7 @@ from iceberg_hms.coordinator.locations.guarded_manifests import guarded
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
 from iceberg_hms.errors import NoSuchPlanTask
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.gzip_parts import GzipStart
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.planning.planner import PlannedFiles, ScanPlanner
@@ -71,10 +72,10 @@ class PlanJob:
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswer:
-    """tasks: fields of a JSON object (`TasksJson.fields`). count: of file scan tasks. rest: what is left. digest: of
-    the plan's manifests."""
+    """tasks: fields of a JSON object (`TasksJson.fields`); or, as gzip, the object up to them. count: of file scan
+    tasks. rest: what is left. digest: of the plan's manifests."""
 
-    tasks: bytes
+    tasks: bytes | GzipStart
     count: int
     rest: Sequence[Run]
     digest: str

@@ -48,12 +48,13 @@ class Planning:
         runs = max(2, min(_TASKS_MAX, _TASK_BYTES // token_bytes))
         return AnswerBounds(self.settings.rest_planning_max_files, self.settings.rest_planning_wait_ms / 1000, runs)
 
-    def answer(self, catalog: Catalog, table: LoadedTable, job: PlanJob) -> PlanAnswer:
-        """The answer to a job. Raises as `planning.answers.answer`, PlanUnavailable."""
+    def answer(self, catalog: Catalog, table: LoadedTable, job: PlanJob, *, takes_gzip: bool) -> PlanAnswer:
+        """The answer to a job. takes_gzip: whether it may be gzip. Raises as `planning.answers.answer`,
+        PlanUnavailable."""
         metadata, row = table.metadata, table.row
         if self.processes is not None and _is_large(table, job):
             folder = None if row is None else row.location
-            task = PlanningTask(str(table.metadata_location), version_of(metadata), folder, job)
+            task = PlanningTask(str(table.metadata_location), version_of(metadata), folder, job, takes_gzip)
             return self.processes.answer(task)
         policy = catalog.locations
         guard = None if policy is None or row is None else policy.table_guard(row, metadata)

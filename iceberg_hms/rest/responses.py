@@ -13,7 +13,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Send
 
-from iceberg_hms.memory_budget import MemoryBudget
+from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache, RunOnThread
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ NO_CONFIG: Final = TableConfig()
 
 _ETAG: Final = _AsJavaSpellsIt(b"etag")
 _JSON_TYPE: Final = (b"content-type", JSON.encode())
+_GZIP: Final = (b"content-encoding", b"gzip")
+_VARY: Final = (b"vary", b"Accept-Encoding")
 
 
 def json_response(value: Any, *, status: int = 200) -> Response:
@@ -194,11 +196,11 @@ def referenced_only(metadata: TableMetadata) -> bytes:
 
 
 def worth_compressing(response: Response, accepted: str, peer: str | None, *, on_loopback: bool) -> bool:
-    """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is on another machine: on this one
-    compressing costs more than sending. on_loopback: compress for clients on this machine too."""
+    """Whether the client accepts gzip (`accepted`: its Accept-Encoding), does not have it anyway, and is on another
+    machine: on this one compressing costs more than sending. on_loopback: compress for clients on this machine too."""
     if len(response.body) < COMPRESS_FROM_BYTES or (is_loopback(peer) and not on_loopback):
         return False
-    return _accepts_gzip(accepted)
+    return accepts_gzip(accepted) and _GZIP not in response.raw_headers
 
 
 async def compressed(response: Response, run: RunOnThread) -> Response:
@@ -212,8 +214,14 @@ async def compressed(response: Response, run: RunOnThread) -> Response:
     await shared.pack(run)
     response.body = shared.packed()
     response.headers["Content-Length"] = str(len(response.body))
-    response.headers["Content-Encoding"] = "gzip"
-    response.headers["Vary"] = "Accept-Encoding"
+    response.raw_headers += (_GZIP, _VARY)
+    return response
+
+
+def packed_response(data: bytes, memory: HeldMemory) -> Response:
+    """A JSON body that is gzip already. memory: counts it. Raises ResourceExhausted."""
+    response = SharedResponse(ResponseBody([data], memory, must=False), None)
+    response.raw_headers += (_GZIP, _VARY)
     return response
 
 
@@ -229,7 +237,8 @@ async def send_in_parts(response: Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": body[-PART_BYTES:], "more_body": False})
 
 
-def _accepts_gzip(accepted: str) -> bool:
+def accepts_gzip(accepted: str) -> bool:
+    """Whether a client does. accepted: its Accept-Encoding."""
     for coding in accepted.lower().split(","):
         name, _, weight = coding.partition(";")
         if name.strip() in ("gzip", "x-gzip"):

@@ -19,13 +19,14 @@ from starlette.responses import Response
 
 from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.errors import InvalidInput, NoSuchPlanId, NoSuchPlanTask, NoSuchTable
+from iceberg_hms.format.metadata.gzip_parts import GzipStart
 from iceberg_hms.planning.answers import PlanAnswer, PlanJob
 from iceberg_hms.rest import payloads, plan_requests, vended_credentials
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.plan_tokens import PlannedScan
 from iceberg_hms.rest.planning import Planning
 from iceberg_hms.rest.response_bodies import ResponseBody
-from iceberg_hms.rest.responses import SharedResponse, never_stored, no_content
+from iceberg_hms.rest.responses import SharedResponse, accepts_gzip, never_stored, no_content, packed_response
 
 _NOT_SIGNED: Final = "it is damaged, or of a server with another key"
 _OF_ANOTHER_TABLE: Final = "it is of another table, or of one that was here before"
@@ -77,7 +78,7 @@ def fetch_scan_tasks(request: RestRequest) -> Response:
     if scan.table != plan_requests.identity_of(table.metadata):
         raise NoSuchPlanTask(_OF_ANOTHER_TABLE)
     answer = _answer(request, table, scan)
-    return _response(request, b"{" + _tasks(request, scan, answer) + b"}")
+    return _response(request, answer, _plan_tasks(request, scan, answer))
 
 
 def _loaded(request: RestRequest) -> LoadedTable:
@@ -105,24 +106,30 @@ def _answer(request: RestRequest, table: LoadedTable, scan: PlannedScan) -> Plan
         digest=scan.digest,
         has_residuals=scan.has_residuals,
     )
-    return planning.answer(request.catalog, table, job)
+    takes_gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
+    return planning.answer(request.catalog, table, job, takes_gzip=takes_gzip)
 
 
 def _completed(request: RestRequest, table: LoadedTable, scan: PlannedScan, answer: PlanAnswer) -> Response:
     plan_id = _planning(request).tokens.plan_id(scan)
-    head = b'{"status":"completed","plan-id":' + orjson.dumps(plan_id) + b","
+    fields = b',"status":"completed","plan-id":' + orjson.dumps(plan_id) + _plan_tasks(request, scan, answer)
     credentials = vended_credentials.credentials_of_plan(request, table)
-    tail = b',"storage-credentials":' + credentials if credentials else b""
-    response = _response(request, head + _tasks(request, scan, answer) + tail + b"}")
+    if credentials:
+        fields += b',"storage-credentials":' + credentials
+    response = _response(request, answer, fields)
     return never_stored(response) if credentials else response
 
 
-def _tasks(request: RestRequest, scan: PlannedScan, answer: PlanAnswer) -> bytes:
-    """Fields of a JSON object."""
+def _plan_tasks(request: RestRequest, scan: PlannedScan, answer: PlanAnswer) -> bytes:
+    """The field for what is left, if anything is, after the fields before it."""
     tokens = _planning(request).tokens
     left = [tokens.task(replace(scan, run=run, digest=answer.digest)) for run in answer.rest]
-    return answer.tasks + (b',"plan-tasks":' + orjson.dumps(left) if left else b"")
+    return b',"plan-tasks":' + orjson.dumps(left) if left else b""
 
 
-def _response(request: RestRequest, data: bytes) -> Response:
-    return SharedResponse(ResponseBody([data], request.context.memory.share(), must=False), None)
+def _response(request: RestRequest, answer: PlanAnswer, fields: bytes) -> Response:
+    """fields: those after the tasks, each after a comma."""
+    memory, end = request.context.memory.share(), fields + b"}"
+    if isinstance(answer.tasks, GzipStart):
+        return packed_response(answer.tasks.ended(end), memory)
+    return SharedResponse(ResponseBody([b"{", answer.tasks, end], memory, must=False), None)

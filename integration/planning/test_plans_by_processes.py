@@ -87,6 +87,13 @@ def test_a_process_plans_a_large_table_and_may_be_killed(
         on_a_day = {"filter": {"type": "eq", "term": "day", "value": "1970-01-03"}}
         (found,) = tasks_of(client, path, on_a_day)
         assert len(found) == PER_DAY
+        # The process compressed it, for a client on this machine too; another one takes it as it is.
+        packed, plain = (
+            client.post(f"{path}/plan", json=on_a_day, headers={"accept-encoding": each})
+            for each in ("gzip", "identity")
+        )
+        assert (packed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+        assert packed.json()["file-scan-tasks"] == plain.json()["file-scan-tasks"]
         assert client.post(f"{path}/plan", json={"stats-fields": ["nowhere"]}).status_code == 400
         assert planners_of(os.getpid()) == [second]
     server.stop()

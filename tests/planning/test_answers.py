@@ -55,6 +55,7 @@ def a_job(table: Table, files: int, runs: int = 4, seconds: float = 30) -> PlanJ
 
 
 def names(found: PlanAnswer) -> list[str]:
+    assert isinstance(found.tasks, bytes)
     tasks = orjson.loads(b"{" + found.tasks + b"}")["file-scan-tasks"]
     return [each["data-file"]["file-path"].rpartition("/")[2] for each in tasks]
 

@@ -86,13 +86,14 @@ def test_a_process_plans_large_tables_and_those_that_do_not_say(
     recorded: Any = Recorded()
     planning = replace(planning, processes=recorded)
     table = with_count(catalog.load(("default", "t")), files, deletes=deletes)
-    answer = planning.answer(catalog, table, job(table, planning))
+    answer = planning.answer(catalog, table, job(table, planning), takes_gzip=deletes == "0")
     assert (answer == BY_PROCESS) == by_process
     assert answer.count == (0 if by_process else 1)
     if by_process:
         (task,) = recorded.tasks
         assert task.metadata_location == table.metadata_location
         assert task.folder == table.metadata.location
+        assert task.packed == (deletes == "0")
 
 
 def test_a_catalog_in_memory_has_no_processes(planning: Planning) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 import select
@@ -23,6 +24,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import InvalidInput, LocationNotAllowed, NoSuchPlanTask, PlanUnavailable
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata.gzip_parts import GzipStart
 from iceberg_hms.planning.answers import AnswerBounds, PlanJob, Run
 from iceberg_hms.planning.request import ScanRequest
 from iceberg_hms.rest.planning_process import NICE, PlanningSetup, PlanningTask, version_of
@@ -73,11 +75,11 @@ def processes(settings: Settings) -> Iterator[PlanningProcesses]:
     made.close()
 
 
-def task_of(table: Table, **more: Any) -> PlanningTask:
+def task_of(table: Table, *, packed: bool = False, **more: Any) -> PlanningTask:
     metadata = table.metadata
     request = ScanRequest(snapshot_id=metadata.current_snapshot_id)
     job = PlanJob(request, metadata.current_schema_id, BOUNDS, **more)
-    return PlanningTask(table.metadata_location, version_of(metadata), metadata.location, job)
+    return PlanningTask(table.metadata_location, version_of(metadata), metadata.location, job, packed)
 
 
 def child_of(server: int, others: Collection[int] = ()) -> int:
@@ -109,6 +111,7 @@ def ends(pid: int, seconds: float = 30) -> bool:
 
 def test_a_process_plans_what_it_is_sent(processes: PlanningProcesses, table: Table) -> None:
     answer = processes.answer(task_of(table))
+    assert isinstance(answer.tasks, bytes)
     tasks = orjson.loads(b"{" + answer.tasks + b"}")["file-scan-tasks"]
     assert [each["data-file"]["file-path"][-9:] for each in tasks] == ["a.parquet", "b.parquet", "c.parquet"]
     assert (answer.count, answer.rest) == (3, [])
@@ -117,6 +120,14 @@ def test_a_process_plans_what_it_is_sent(processes: PlanningProcesses, table: Ta
     # The next one goes to the same process.
     assert processes.answer(task_of(table)) == answer
     assert child_of(os.getpid()) == child
+
+
+def test_a_process_compresses_what_the_client_takes_so(processes: PlanningProcesses, table: Table) -> None:
+    plain, packed = (processes.answer(task_of(table, packed=each)) for each in (False, True))
+    assert isinstance(plain.tasks, bytes)
+    assert isinstance(packed.tasks, GzipStart)
+    assert gzip.decompress(packed.tasks.ended(b"}")) == b"{" + plain.tasks + b"}"
+    assert replace(packed, tasks=b"") == replace(plain, tasks=b"")
 
 
 def test_what_it_raises_is_raised_here_and_the_process_goes_on(processes: PlanningProcesses, table: Table) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import orjson
 import pytest
 from starlette.responses import Response
 
-from iceberg_hms.errors import QueueFull
+from iceberg_hms.errors import QueueFull, ResourceExhausted
 from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.memory_budget import MemoryBudget
@@ -23,6 +24,7 @@ from iceberg_hms.rest.responses import (
     is_loopback,
     loaded_response,
     not_modified,
+    packed_response,
     referenced_only,
     table_response,
     tag_matches,
@@ -209,6 +211,23 @@ def test_a_compressed_response_has_the_headers_of_one() -> None:
     assert response.headers["content-encoding"] == "gzip"
     assert response.headers["content-length"] == str(len(response.body))
     assert response.headers["vary"] == "Accept-Encoding"
+
+
+def test_what_is_compressed_already_is_not_compressed_again() -> None:
+    memory = MemoryBudget(10_000)
+    data = gzip.compress(random.Random(1).randbytes(2 * COMPRESS_FROM_BYTES))
+    response = packed_response(data, memory.share())
+    assert response.body == data
+    assert dict(response.headers) == {
+        "content-length": str(len(data)),
+        "content-type": "application/json",
+        "content-encoding": "gzip",
+        "vary": "Accept-Encoding",
+    }
+    assert memory.held() == len(data)
+    assert not worth_compressing(response, "gzip", "10.0.0.7", on_loopback=True)
+    with pytest.raises(ResourceExhausted):
+        packed_response(bytes(10_000), memory.share())
 
 
 @pytest.mark.parametrize(

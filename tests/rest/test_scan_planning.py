@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.metadata.gzip_parts import GzipStart
 from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.planning.answers import PlanAnswer
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.planning import Planning
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 SCHEMA: dict[str, Any] = {
@@ -104,6 +108,29 @@ def test_a_plan_has_a_task_for_each_file(planned: Planned) -> None:
     }
     assert answer["file-scan-tasks"][1]["data-file"]["partition"] == [None]
     assert answer.keys() == {"status", "plan-id", "file-scan-tasks"}
+
+
+def test_what_a_process_has_compressed_is_sent_to_clients_that_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = Planned(**{"rest.merge-manifests": "false", "rest.planning-max-files": 5})
+    everything = many(planned)
+    found = planned.plan()
+    asked: list[bool] = []
+    plan = Planning.answer
+
+    def by_a_process(*given: Any, takes_gzip: bool) -> PlanAnswer:
+        asked.append(takes_gzip)
+        answer = plan(*given, takes_gzip=takes_gzip)
+        assert isinstance(answer.tasks, bytes)
+        return replace(answer, tasks=GzipStart.of(b"{" + answer.tasks)) if takes_gzip else answer
+
+    monkeypatch.setattr(Planning, "answer", by_a_process)
+    packed, plain = (
+        planned.web("POST", f"{PATH}/plan", {}, headers={"accept-encoding": each}) for each in ("gzip", "identity")
+    )
+    assert (packed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+    assert asked == [True, False]
+    assert packed.json() == plain.json() == found
+    assert names(planned.all_tasks()) == everything
 
 
 def test_an_empty_table_has_no_tasks(planned: Planned) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 #: For parts that are compressed for each response: JSON shrinks tenfold even at the fastest level.
@@ -60,5 +61,27 @@ def join_gzip(parts: Iterable[bytes | memoryview | CompressedPart]) -> bytes:
             waiting.clear()
         checksum = zlib.crc32(text, checksum)
         size += len(text)
-    stream += (deflate(b"".join(waiting), _FAST_LEVEL), _LAST_BLOCK, struct.pack("<LL", checksum, size & 0xFFFFFFFF))
+    stream += (deflate(b"".join(waiting), _FAST_LEVEL), _end(checksum, size))
     return b"".join(stream)
+
+
+@dataclass(frozen=True, slots=True)
+class GzipStart:
+    """A text as the beginning of a gzip member, which another process may end. checksum, size: of the text."""
+
+    data: bytes
+    checksum: int
+    size: int
+
+    @classmethod
+    def of(cls, text: bytes) -> GzipStart:
+        return cls(_HEADER + deflate(text, _FAST_LEVEL), zlib.crc32(text), len(text))
+
+    def ended(self, text: bytes) -> bytes:
+        """The member, with this text at its end."""
+        end = _end(zlib.crc32(text, self.checksum), self.size + len(text))
+        return b"".join((self.data, deflate(text, _FAST_LEVEL), end))
+
+
+def _end(checksum: int, size: int) -> bytes:
+    return _LAST_BLOCK + struct.pack("<LL", checksum, size & 0xFFFFFFFF)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import pickle
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from functools import cached_property
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.format.metadata.gzip_parts import deflate, join_gzip, join_text
+from iceberg_hms.format.metadata.gzip_parts import GzipStart, deflate, join_gzip, join_text
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ def test_the_stream_is_one_gzip_member_for_readers_that_stop_after_the_first() -
     parts: list[bytes | Part] = [b"[", Part(b"a" * 100_000), b",", Part(b"b" * 100_000), b"]"]
     reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
     assert reader.decompress(join_gzip(parts)) == join_text(parts)
+    assert reader.eof
+    assert reader.unused_data == b""
+
+
+@given(st.binary(max_size=400), st.binary(max_size=400))
+def test_a_member_that_is_ended_elsewhere_is_the_whole_text(text: bytes, end: bytes) -> None:
+    start = pickle.loads(pickle.dumps(GzipStart.of(text)))
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    # The reader compares the checksum and the size.
+    assert reader.decompress(start.ended(end)) == text + end
     assert reader.eof
     assert reader.unused_data == b""
 
