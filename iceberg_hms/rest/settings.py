@@ -290,11 +290,12 @@ class RestSettings(SettingsGroup):
     )
     rest_planning_processes: int = number(
         "rest.planning-processes",
-        2,
+        1,
         0,
         256,
         "Processes that plan scans of large tables, so that commits do not wait for them. They start when there is "
-        "something to plan. 0: threads of the server plan all.",
+        "something to plan. On a machine with more than two processors that plans much, half as many as it has. 0: "
+        "threads of the server plan all.",
     )
     rest_namespace_separator: str = text(
         "rest.namespace-separator",
