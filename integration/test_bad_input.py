@@ -23,6 +23,7 @@ import iceberg_hms
 from iceberg_hms.cli.main import app
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import RestSettings
 from integration import interop
 from tests.outcomes.stage import join_commits
 
@@ -391,7 +392,7 @@ def test_no_metastore_named_at_all(tmp_path: Path) -> None:
 def test_a_server_without_its_metastore_answers_503_and_never_404(nowhere: str, tmp_path: Path) -> None:
     with (
         iceberg_hms.connect(metastore_uri=nowhere, warehouse=f"file:{tmp_path}") as catalog,
-        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, "127.0.0.1", 0, TOKEN, settings=RestSettings(rest_commit_wait_ms=1_000)) as server,
     ):
         answer = get(server, "v1/namespaces/a/tables/b")
     assert answer.status_code == 503

@@ -20,6 +20,7 @@ from pyiceberg.catalog.rest import RestCatalog
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.rest.server import RestServer
+from iceberg_hms.rest.settings import RestSettings
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE_REPLY
 from integration.faults import until
@@ -178,7 +179,7 @@ def test_a_metastore_that_is_away_is_never_a_missing_table() -> None:
         uri = f"thrift://127.0.0.1:{taken.getsockname()[1]}"
         with (
             iceberg_hms.connect(metastore_uri=uri, warehouse="file:/nowhere") as catalog,
-            RestServer(catalog, "127.0.0.1", 0, None) as server,
+            RestServer(catalog, "127.0.0.1", 0, None, settings=RestSettings(rest_commit_wait_ms=1_000)) as server,
             httpx.Client(base_url=server.uri, timeout=60) as http,
         ):
             table = "/v1/namespaces/db/tables/t"

@@ -21,7 +21,8 @@ SECRET = "file:/srv/private/keys.json: the password is hunter2, at metastore-7.i
 
 @pytest.fixture
 def catalog() -> ScriptedCatalog:
-    found = ScriptedCatalog()
+    # Nobody waits for a metastore that is away.
+    found = ScriptedCatalog(**{"rest.commit-wait-ms": 10})
     found.create_table(("default", "orders"), SCHEMA)
     return found
 

@@ -36,7 +36,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.default = ScriptedCatalog(warehouse="file:/warehouse")
-        self.sales = ScriptedCatalog(warehouse="file:/sales", **{"rest.purge": "refuse"})
+        self.sales = ScriptedCatalog(warehouse="file:/sales", **{"rest.purge": "refuse", "rest.commit-wait-ms": 10})
         for catalog in (self.default, self.sales):
             catalog.create_namespace("orders")
             catalog.create_table(("orders", "open"), SCHEMA)
