@@ -250,6 +250,24 @@ def run_watched_server() -> None:
                 say(dict(calls))
 
 
+def answers(program: str, work: Mapping[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
+    """Run a process of the benchmarks, whose argument is its work as JSON, and yield what it says. seconds: how long it
+    may take. Raises SystemExit if it fails."""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "benchmarks", program, json.dumps(work)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=seconds,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-4000:])
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
 def say(answer: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.flush()

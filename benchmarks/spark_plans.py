@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -121,9 +120,9 @@ def _measured(arguments: argparse.Namespace) -> list[Query]:
                 "pids": {name: server.pid for name, server in servers.items()},
                 "first": round_,
             }
-            for query in _application(work):
-                queries.append(query)
-                print(query, flush=True)
+            for answer in instruments.answers("spark-planner", work, _SECONDS):
+                queries.append(Query(**answer))
+                print(queries[-1], flush=True)
     return queries
 
 
@@ -150,22 +149,6 @@ def _filters(atlas: Atlas) -> dict[str, str]:
         "bounds": name,
         "a day": "hour >= 24 and hour < 48",
     }
-
-
-def _application(work: Mapping[str, Any]) -> Iterator[Query]:
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "benchmarks", "spark-planner", json.dumps(work)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-4000:])
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            yield Query(**json.loads(line))
 
 
 def run_spark_planner() -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -31,7 +30,7 @@ from typing import Any, Final
 
 import iceberg_hms
 from benchmarks import instruments
-from benchmarks.instruments import ROOT, serving
+from benchmarks.instruments import serving
 from benchmarks.memory import peak_of
 from benchmarks.spark_plans import spark_session
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -103,7 +102,8 @@ def _measured(arguments: argparse.Namespace) -> Iterator[Call]:
                     appended = DataFile(file, "PARQUET", 1, 1_000, partition)
                     catalog.load_table(f"{NAMESPACE}.{TABLE}").append([appended])
                 Path(file.removeprefix("file:")).touch()
-                for call in _process(work):
+                for answer in instruments.answers("maintainer", work, _SECONDS):
+                    call = Call(**answer)
                     print(call, flush=True)
                     yield call
 
@@ -131,22 +131,6 @@ def _make(metastore: LocalMetastore, files_each: int) -> str:
 def _touch(path: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
     os.utime(path, (_LONG_AGO, _LONG_AGO))
-
-
-def _process(work: Mapping[str, Any]) -> Iterator[Call]:
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "benchmarks", "maintainer", json.dumps(work)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-4000:])
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            yield Call(**json.loads(line))
 
 
 def run_maintainer() -> None:
