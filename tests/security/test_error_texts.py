@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -21,8 +22,7 @@ SECRET = "file:/srv/private/keys.json: the password is hunter2, at metastore-7.i
 
 @pytest.fixture
 def catalog() -> ScriptedCatalog:
-    # Nobody waits for a metastore that is away.
-    found = ScriptedCatalog(**{"rest.commit-wait-ms": 10})
+    found = ScriptedCatalog()
     found.create_table(("default", "orders"), SCHEMA)
     return found
 
@@ -60,7 +60,6 @@ FOREIGN: list[Exception] = [
 @pytest.mark.parametrize(("method", "body", "call"), [("GET", None, "load"), ("POST", {"updates": []}, "submit")])
 def test_texts_of_files_and_of_the_metastore_stay_in_the_log(
     catalog: ScriptedCatalog,
-    web: Web,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
     method: str,
@@ -68,6 +67,8 @@ def test_texts_of_files_and_of_the_metastore_stay_in_the_log(
     call: str,
 ) -> None:
     catalog.errors[call] = error
+    # Nobody waits for a metastore that is away.
+    web = Web(create_app(catalog, settings=replace(catalog.rest_settings, rest_commit_wait_ms=10)))
     with caplog.at_level(logging.WARNING):
         response = web(method, ORDERS, body)
     assert not tells(response)

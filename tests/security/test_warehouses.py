@@ -32,11 +32,12 @@ COMMIT = {"requirements": [], "updates": [{"action": "set-properties", "updates"
 
 
 class Server:
-    """A server with the warehouses `default` and `sales`, which have the same names for different tables."""
+    """A server with the warehouses `default` and `sales`, which have the same names for different tables. settings: of
+    `sales`, besides its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.default = ScriptedCatalog(warehouse="file:/warehouse")
-        self.sales = ScriptedCatalog(warehouse="file:/sales", **{"rest.purge": "refuse", "rest.commit-wait-ms": 10})
+        self.sales = ScriptedCatalog(warehouse="file:/sales", **{"rest.purge": "refuse", **settings})
         for catalog in (self.default, self.sales):
             catalog.create_namespace("orders")
             catalog.create_table(("orders", "open"), SCHEMA)
@@ -191,7 +192,8 @@ def test_no_answer_tells_who_may_not_enter_a_warehouse_whether_it_exists(
         assert answers[0] == answers[1]
 
 
-def test_a_warehouse_whose_metastore_is_down_leaves_the_others_alone(server: Server) -> None:
+def test_a_warehouse_whose_metastore_is_down_leaves_the_others_alone(tmp_path: Path) -> None:
+    server = Server(tmp_path, **{"rest.commit-wait-ms": 10})
     web = server.as_("everyone")
     server.sales.errors["load"] = MetastoreUnavailable("down")
     assert web("GET", "/v1/sales/namespaces/orders/tables/open").status_code == 503
