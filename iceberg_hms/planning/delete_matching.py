@@ -14,6 +14,7 @@ from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
 from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.planning import layout
+from iceberg_hms.planning.entries import files_of
 from iceberg_hms.planning.partition_columns import named_partition, partition_fields, partitions_of
 from iceberg_hms.planning.waiting_deletes import WaitingDeletes, keys_of, tails_of
 
@@ -51,7 +52,7 @@ class DeleteMatching:
         fields = partition_fields(self._metadata, spec_id)
         tuples, places = partitions_of(batch, fields)
         partitions = [named_partition(fields, each) for each in tuples]
-        keys, tails = keys_of(tuples, fields, spec_id), tails_of(batch.column(layout.FILE_PATH))
+        keys, tails = keys_of(partitions, spec_id), tails_of(batch.column(layout.FILE_PATH))
         for entry in self._waiting.taken({*keys, *tails}):
             self._index.add(entry)
         is_any = self._index.has_global
@@ -77,41 +78,13 @@ def _data_files(
     their partitions."""
     if not rows:
         return
-    chosen = batch.take(pa.array(list(rows), pa.int64()))
-    counts, nulls, nans, lowers, uppers = (
-        _statistics(chosen, name, stats)
-        for name in (
-            layout.VALUE_COUNT,
-            layout.NULL_VALUE_COUNT,
-            layout.NAN_VALUE_COUNT,
-            layout.LOWER_BOUND,
-            layout.UPPER_BOUND,
+    wanted = {layout.FILE_PATH, layout.SEQUENCE_NUMBER}
+    wanted |= {layout.statistic(name, id_) for name in layout.STATISTICS for id_ in stats}
+    read = batch.select([name for name in batch.schema.names if name in wanted])
+    chosen = read.take(pa.array(list(rows), pa.int64()))
+    files, numbers = files_of(chosen, [layout.FILE_PATH]), layout.values_of(chosen, layout.SEQUENCE_NUMBER)
+    for (row, partition), file, number in zip(rows.items(), files, numbers, strict=True):
+        data_file = DataFile(
+            **file, file_format="", record_count=0, file_size_in_bytes=0, partition=partition, spec_id=spec_id
         )
-    )
-    numbers = layout.values_of(chosen, layout.SEQUENCE_NUMBER)
-    paths = chosen.column(layout.FILE_PATH).to_pylist()
-    for at, (row, partition) in enumerate(rows.items()):
-        file = DataFile(
-            file_path=paths[at],
-            file_format="",
-            record_count=0,
-            file_size_in_bytes=0,
-            partition=partition,
-            spec_id=spec_id,
-            value_counts=_of_row(counts, at),
-            null_value_counts=_of_row(nulls, at),
-            nan_value_counts=_of_row(nans, at),
-            lower_bounds=_of_row(lowers, at),
-            upper_bounds=_of_row(uppers, at),
-        )
-        yield row, file, numbers[at] or 0
-
-
-def _statistics(batch: pa.RecordBatch, name: str, stats: frozenset[int]) -> dict[int, list[Any]]:
-    """A statistic's values, by column."""
-    found = {id_: layout.column(batch, layout.statistic(name, id_)) for id_ in stats}
-    return {id_: column.to_pylist() for id_, column in found.items() if column is not None}
-
-
-def _of_row(columns: Mapping[int, list[Any]], at: int) -> dict[int, Any]:
-    return {id_: values[at] for id_, values in columns.items() if values[at] is not None}
+        yield row, data_file, number or 0

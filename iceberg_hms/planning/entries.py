@@ -25,12 +25,9 @@ def entries_of(batch: pa.RecordBatch, spec_id: int, partition: Sequence[NestedFi
     partitions = [named_partition(partition, each) for each in tuples]
     files = (
         DataFile(
-            **{**file, layout.CONTENT: _CONTENTS[file[layout.CONTENT]]},
-            **maps,
-            partition=partitions[place],
-            spec_id=spec_id,
+            **{**file, layout.CONTENT: _CONTENTS[file[layout.CONTENT]]}, partition=partitions[place], spec_id=spec_id
         )
-        for file, maps, place in zip(_records(batch, _FILE_FIELDS), _maps(batch), places, strict=True)
+        for file, place in zip(files_of(batch, _FILE_FIELDS), places, strict=True)
     )
     numbers = [layout.values_of(batch, name) for name in layout.ENTRY_FIELDS]
     return [
@@ -39,22 +36,16 @@ def entries_of(batch: pa.RecordBatch, spec_id: int, partition: Sequence[NestedFi
     ]
 
 
-def _records(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The values of each row, without columns that are absent."""
-    found = [name for name in names if layout.column(batch, name) is not None]
-    for row in zip(*(batch.column(name).to_pylist() for name in found), strict=True):
-        yield dict(zip(found, row, strict=True))
-
-
-def _maps(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The statistics of each row, by the names that `DataFile` has for them."""
-    columns: dict[str, list[tuple[int, list[Any]]]] = {}
+def files_of(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What each row says of its file, by the names that a manifest has for it: the columns of these names, and all maps
+    of statistics, but for the partition. What it does not say is None, also a map that has nothing."""
+    values = {name: layout.values_of(batch, name) for name in names}
+    maps: dict[str, list[tuple[int, list[Any]]]] = {name: [] for name in layout.MAPS}
     for name in filter(layout.is_statistic, batch.schema.names):
         statistic, _, column_id = name.partition(".")
-        columns.setdefault(layout.STATISTICS[statistic], []).append((int(column_id), batch.column(name).to_pylist()))
+        maps[layout.STATISTICS[statistic]].append((int(column_id), batch.column(name).to_pylist()))
     for row in range(batch.num_rows):
-        yield {name: _map_of(row, found) for name, found in columns.items()}
-
-
-def _map_of(row: int, columns: Sequence[tuple[int, Sequence[Any]]]) -> dict[int, Any] | None:
-    return {column_id: values[row] for column_id, values in columns if values[row] is not None} or None
+        file = {name: each[row] for name, each in values.items()}
+        for name, columns in maps.items():
+            file[name] = {column_id: each[row] for column_id, each in columns if each[row] is not None} or None
+        yield file

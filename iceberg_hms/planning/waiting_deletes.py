@@ -7,8 +7,8 @@ What each waits for is chosen so that no delete file is missed: `DeleteIndex` sa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,7 +85,7 @@ class WaitingDeletes:
         """What each row of a batch waits for."""
         fields = self._fields(spec_id)
         tuples, places = partitions_of(batch, fields)
-        partitions = keys_of(tuples, fields, spec_id)
+        partitions = keys_of([named_partition(fields, each) for each in tuples], spec_id)
         equality = DataFile("", "", 0, 0, content=FileContent.EQUALITY_DELETES, spec_id=spec_id)
         is_global = applies_everywhere(equality, self._metadata)
         contents, tails = batch.column(layout.CONTENT).to_pylist(), tails_of(_referenced_data_files(batch))
@@ -99,9 +99,9 @@ class WaitingDeletes:
         return partition_fields(self._metadata, spec_id)
 
 
-def keys_of(tuples: Iterable[Sequence[object]], fields: Sequence[NestedField], spec_id: int) -> list[PartitionKey]:
-    """Partitions, as the delete files of a partition wait for its data files. tuples: of the values of `fields`."""
-    return [partition_key(DataFile("", "", 0, 0, named_partition(fields, each), spec_id=spec_id)) for each in tuples]
+def keys_of(partitions: Iterable[Mapping[str, Any]], spec_id: int) -> list[PartitionKey]:
+    """Partitions, as the delete files of a partition wait for its data files. partitions: as `DataFile` has them."""
+    return [partition_key(DataFile("", "", 0, 0, each, spec_id=spec_id)) for each in partitions]
 
 
 def tails_of(paths: pa.StringArray) -> list[str | None]:

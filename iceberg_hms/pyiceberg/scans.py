@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any, Final
 
 import orjson
-import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.expressions.visitors import residual_evaluator_of
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -30,6 +29,7 @@ from iceberg_hms.catalog.services import Services
 from iceberg_hms.format.manifests import manifest as ours
 from iceberg_hms.format.metadata.table_metadata import TableMetadata as OurMetadata
 from iceberg_hms.planning import layout
+from iceberg_hms.planning.entries import files_of
 from iceberg_hms.planning.partition_columns import ABSENT, partition_fields, partitions_of
 from iceberg_hms.planning.planner import DELETES, PlannedFiles, ScanPlanner
 from iceberg_hms.planning.request import ScanRequest
@@ -122,7 +122,7 @@ class _Tasks:
         partitions = [Record(*(None if value is ABSENT else value for value in each)) for each in tuples]
         residuals = [self._residual(planned.spec_id, each) for each in partitions]
         deletes = columns.column(DELETES).to_pylist()
-        for row, file in enumerate(_data_files(columns)):
+        for row, file in enumerate(files_of(columns, _FIELDS)):
             file["partition"] = partitions[places[row]]
             yield FileScanTask(
                 _data_file(file, planned.spec_id), {self._delete(each) for each in deletes[row]}, residuals[places[row]]
@@ -171,22 +171,6 @@ _FIELDS: Final = (
     layout.EQUALITY_IDS,
     layout.SORT_ORDER_ID,
 )
-
-
-def _data_files(columns: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """What a manifest says of each of its files, but for the partition."""
-    fields = {name: layout.values_of(columns, name) for name in _FIELDS}
-    statistics: dict[str, list[tuple[int, list[Any]]]] = {each: [] for each in layout.STATISTICS.values()}
-    for name in columns.schema.names:
-        kind, _, column_id = name.partition(".")
-        if kind in layout.STATISTICS:
-            statistics[layout.STATISTICS[kind]].append((int(column_id), columns.column(name).to_pylist()))
-    for row in range(columns.num_rows):
-        file = {name: values[row] for name, values in fields.items()}
-        for name, of_columns in statistics.items():
-            values = {id_: each[row] for id_, each in of_columns if each[row] is not None}
-            file[name] = values or None
-        yield file
 
 
 def _data_file(described: Mapping[str, Any], spec_id: int) -> DataFile:
