@@ -250,7 +250,7 @@ def run_watched_server() -> None:
                 say(dict(calls))
 
 
-def answers(program: str, work: Mapping[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
+def answers(program: str, work: Any, seconds: float) -> Iterator[dict[str, Any]]:
     """Run a process of the benchmarks, whose argument is its work as JSON, and yield what it says. seconds: how long it
     may take. Raises SystemExit if it fails."""
     done = subprocess.run(  # noqa: S603 - our own program

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -168,17 +167,8 @@ def _sample(metastore: LocalMetastore, sample: int) -> Mapping[str, float]:
 
 
 def _memory(metastore: LocalMetastore, folder: Path, name: str) -> Mapping[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "migration-driver"],
-        input=json.dumps([metastore.uri, metastore.warehouse, f"{NAMESPACE}.{name}", str(folder)]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=STEP_SECONDS,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-3_000:])
-    found: Mapping[str, float] = json.loads(done.stdout.splitlines()[-1])
+    work = [metastore.uri, metastore.warehouse, f"{NAMESPACE}.{name}", str(folder)]
+    [found] = instruments.answers("migration-driver", work, STEP_SECONDS)
     return found
 
 
@@ -186,7 +176,7 @@ def run_driver() -> None:
     """A process: take a table over on executors of other processes, and print the driver's largest memory, in MiB."""
     from pyspark.sql import SparkSession
 
-    uri, warehouse, name, folder = json.loads(sys.stdin.readline())
+    uri, warehouse, name, folder = json.loads(sys.argv[1])
     builder = SparkSession.builder
     apart = {"spark.master": "local-cluster[2,1,1024]", "spark.executor.memory": "1g", "spark.local.dir": folder}
     for key, value in {**SETTINGS, **apart}.items():

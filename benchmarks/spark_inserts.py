@@ -25,7 +25,6 @@ import argparse
 import json
 import logging
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -40,9 +39,10 @@ import pyarrow as pa
 import iceberg_hms
 import iceberg_hms.spark
 from benchmarks import instruments
-from benchmarks.instruments import ROOT, serving
+from benchmarks.instruments import serving
+from benchmarks.stock_spark import local_settings
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.spark.configuration import CATALOG, log4j_option
+from iceberg_hms.spark.configuration import CATALOG
 from integration.session_catalog.sessions import open_session, session_work
 
 KINDS = ("embedded", "stand-alone", "hive", "hive-fresh")
@@ -65,8 +65,8 @@ class Block:
 
 
 def session_inserts() -> None:
-    """Run the INSERTs of one block; reads the work from standard input and prints the block."""
-    work = json.load(sys.stdin)
+    """Run the INSERTs of one block, and print it. `python -m benchmarks session-inserts WORK`."""
+    work = json.loads(sys.argv[1])
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     begun = perf_counter()
     spark = open_session(work)
@@ -92,32 +92,13 @@ def run_block(metastore: LocalMetastore, kind: str, server_uri: str, folder: Pat
     with iceberg_hms.connect(metastore.uri, metastore.warehouse) as catalog:
         for table in tables:
             catalog.create_table(f"{NAMESPACE}.{table}", pa.schema([("n", pa.int32())]))
-    settings = {
-        "spark.master": "local[2]",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": log4j_option(ROOT / "conf" / "log4j2.properties"),
-        "spark.local.dir": str(folder),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
+    settings = dict(local_settings(folder, "2g"))
     if kind == "hive-fresh":
         settings[f"{CATALOG}.cache-enabled"] = "false"
     session = kind.removesuffix("-fresh")
     work = session_work(metastore, session, server_uri, settings, tables=tables, inserts=inserts)
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "session-inserts"],
-        input=json.dumps(work),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=BLOCK_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr[-4000:])
-    return replace(Block(**json.loads(done.stdout.splitlines()[-1])), kind=kind)
+    [block] = instruments.answers("session-inserts", work, BLOCK_SECONDS)
+    return replace(Block(**block), kind=kind)
 
 
 def measure(options: argparse.Namespace) -> list[Block]:

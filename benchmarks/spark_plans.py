@@ -33,10 +33,10 @@ from typing import Any, Final
 
 import iceberg_hms
 from benchmarks import instruments
-from benchmarks.instruments import ROOT, serving
+from benchmarks.instruments import serving
 from benchmarks.kept_tables import kept_table
+from benchmarks.stock_spark import stock_session
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.spark.configuration import EXTENSIONS, ICEBERG_RUNTIME, log4j_option
 from integration import interop, maven_packages
 from integration.planning import atlas_table
 from integration.planning.atlas_table import Atlas, name_in
@@ -154,7 +154,7 @@ def _filters(atlas: Atlas) -> dict[str, str]:
 def run_spark_planner() -> None:
     """A Spark application that plans queries, and prints a line for each. `python -m benchmarks spark-planner WORK`."""
     work = json.loads(sys.argv[1])
-    with spark_session(Path(work["folder"])) as spark:
+    with stock_session(Path(work["folder"])) as spark:
         for number, (mode, server) in enumerate(WAYS.values()):
             uri = work["uris"][server]
             interop.add_spark_catalog(spark, f"way{number}", type="rest", uri=uri, scan_planning_mode=mode)
@@ -181,28 +181,6 @@ def _plan(spark: Any, table: str, where: str) -> Any:
     execution = spark.table(table).where(where).select("name", "value")._jdf.queryExecution()
     execution.toRdd().getNumPartitions()
     return execution
-
-
-def spark_session(folder: Path) -> Any:
-    """Stock Spark with Iceberg's runtime on two local cores, in this process. folder: for its files."""
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.master": "local[2]",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "4g",
-        "spark.driver.extraJavaOptions": log4j_option(ROOT / "conf" / "log4j2.properties"),
-        "spark.jars": str(maven_packages.jar(ICEBERG_RUNTIME)),
-        "spark.local.dir": str(folder),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.extensions": EXTENSIONS,
-    }
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -32,7 +32,7 @@ import iceberg_hms
 from benchmarks import instruments
 from benchmarks.instruments import serving
 from benchmarks.memory import peak_of
-from benchmarks.spark_plans import spark_session
+from benchmarks.stock_spark import stock_session
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
 from integration import interop, maven_packages
@@ -161,7 +161,7 @@ def _ours(work: Mapping[str, Any], stack: ExitStack) -> Calls:
 
 
 def _spark(work: Mapping[str, Any], stack: ExitStack) -> Calls:
-    spark = stack.enter_context(spark_session(Path(work["folder"])))
+    spark = stack.enter_context(stock_session(Path(work["folder"])))
     catalog = interop.add_spark_catalog(spark, "stock", type="rest", uri=work["uri"])
     table = f"{NAMESPACE}.{TABLE}"
     snapshots = spark.table(f"{catalog}.{table}.snapshots").orderBy("committed_at")
