@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.ctrl_c import CtrlC
 
 #: In seconds. A worker ends right after the last commit that it answered.
 _ENDS_WITHIN = 10.0
@@ -22,6 +25,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "exploring"))
 def pytest_itemcollected(item: pytest.Item) -> None:
     # The project's settings let foreign libraries of the integration tests get away with it.
     item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[CtrlC]:
+    """Sends Ctrl-C to the main thread, also where who started the tests in the background has it ignored."""
+    sent = CtrlC()
+    before = signal.signal(signal.SIGINT, sent)
+    yield sent
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module", autouse=True)

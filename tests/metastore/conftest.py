@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -35,14 +34,6 @@ def client(server: Running) -> Iterator[MetastoreClient]:
     client = MetastoreClient(server.uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
     yield client
     client.close()
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt. Who starts the tests in the background may have it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

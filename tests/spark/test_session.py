@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,6 +30,7 @@ from iceberg_hms.spark.embedded import Embedding
 from iceberg_hms.spark.s3 import AWS_BUNDLE
 from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect
 from iceberg_hms.spark.user_settings import SUBMIT_ARGS
+from tests.ctrl_c import CtrlC
 
 ARGUMENTS: dict[str, Any] = {"metastore_uri": "thrift://127.0.0.1:1", "warehouse": "file:/wh"}
 
@@ -231,23 +231,20 @@ def launch(launches: list[dict[str, str]], made: SessionBuilder) -> dict[str, st
 RUNNING: dict[str, Any] = {"server_uri": "http://127.0.0.1:1", "metastore_uri": "thrift://h:1"}
 
 
-def test_an_interrupted_launch_ends_with_the_end_of_the_jvms_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_launch_ends_with_the_end_of_the_jvms_input(
+    monkeypatch: pytest.MonkeyPatch, ctrl_c: CtrlC
+) -> None:
     closed = threading.Event()
 
     def interrupted(conf: SparkConf) -> Any:
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        ctrl_c.send()
         assert returned.wait(10)
         return SimpleNamespace(proc=SimpleNamespace(stdin=SimpleNamespace(close=closed.set)))
 
     returned = threading.Event()
     monkeypatch.setattr(session, "launch_gateway", interrupted)
-    # A shell's background job inherits that the signal is ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            configure(builder(), **RUNNING).getOrCreate()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        configure(builder(), **RUNNING).getOrCreate()
     assert not closed.is_set()
     returned.set()
     assert closed.wait(10)

@@ -3,7 +3,6 @@
 Each test sends the signal from the thread that commits, at a known place of the commit."""
 
 import logging
-import signal
 import threading
 
 import pytest
@@ -15,10 +14,11 @@ from tests.coordinator.harness import NAME, append, set_properties
 
 
 class Interrupts(logging.Handler):
-    """Sends Ctrl-C to the main thread. taken_up: the caller has noticed that it must wait for the outcome."""
+    """Sends Ctrl-C to the caller. taken_up: the caller has noticed that it must wait for the outcome."""
 
-    def __init__(self):
+    def __init__(self, ctrl_c):
         super().__init__()
+        self.send = ctrl_c.send
         self.taken_up = threading.Event()
         self.caller_left = threading.Event()
         self.messages = []
@@ -27,16 +27,9 @@ class Interrupts(logging.Handler):
         self.messages.append(record.getMessage())
         self.taken_up.set()
 
-    def send(self):
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
     def send_and_wait(self):
-        # A signal that comes just before the main thread begins to wait is noted, and wakes it only with the next one.
-        for _ in range(3):
-            self.send()
-            if self.taken_up.wait(8):
-                return
-        raise AssertionError("the caller did not notice Ctrl-C")
+        self.send()
+        assert self.taken_up.wait(30)
 
     def send_until_the_caller_leaves(self):
         self.send_and_wait()
@@ -45,12 +38,10 @@ class Interrupts(logging.Handler):
 
 
 @pytest.fixture
-def ctrl_c():
-    handler = Interrupts()
+def caller(ctrl_c):
+    handler = Interrupts(ctrl_c)
     interrupts.logger.addHandler(handler)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield handler
-    signal.signal(signal.SIGINT, before)
     interrupts.logger.removeHandler(handler)
 
 
@@ -70,11 +61,11 @@ def commit(harness, change):
     return harness.coordinator.commit(NAME, change, wait_seconds=30)
 
 
-def test_what_is_interrupted_before_it_is_sent_is_withdrawn(harness, ctrl_c):
+def test_what_is_interrupted_before_it_is_sent_is_withdrawn(harness, caller):
     left = threading.Event()
 
     def interrupt():
-        ctrl_c.send()
+        caller.send()
         assert left.wait(30)
 
     before(harness.lock, "acquire", interrupt)
@@ -84,32 +75,32 @@ def test_what_is_interrupted_before_it_is_sent_is_withdrawn(harness, ctrl_c):
     harness.runtime.join()
     assert raised.value.__notes__ == ["nothing of the commit to db.t was sent, and nothing will be"]
     assert harness.data_files() == []
-    assert ctrl_c.messages == []
+    assert caller.messages == []
 
 
-def test_what_is_interrupted_after_it_was_sent_returns_its_outcome(harness, ctrl_c):
-    before(harness.pointer, "swap", ctrl_c.send_and_wait)
+def test_what_is_interrupted_after_it_was_sent_returns_its_outcome(harness, caller):
+    before(harness.pointer, "swap", caller.send_and_wait)
     report = commit(harness, append("file:/a", snapshot_id=7))
     assert report.snapshot_ids == (7,)
     assert harness.data_files() == ["file:/a"]
-    [message] = ctrl_c.messages
+    [message] = caller.messages
     assert "waiting up to 60 s for its outcome" in message
 
 
-def test_what_fails_after_the_interrupt_says_why(harness, ctrl_c):
+def test_what_fails_after_the_interrupt_says_why(harness, caller):
     refused = Refused(conflict=False, error=MetastoreRefused("too many columns"))
     harness.pointer.swap = lambda *_, **__: refused
-    before(harness.pointer, "swap", ctrl_c.send_and_wait)
+    before(harness.pointer, "swap", caller.send_and_wait)
     with pytest.raises(MetastoreRefused, match="too many columns") as failed:
         commit(harness, set_properties(a="b"))
     assert failed.value.proved_failed
 
 
-def test_a_second_interrupt_leaves_the_outcome_unknown_and_says_what_to_look_for(harness, ctrl_c):
-    before(harness.pointer, "swap", ctrl_c.send_until_the_caller_leaves)
+def test_a_second_interrupt_leaves_the_outcome_unknown_and_says_what_to_look_for(harness, caller):
+    before(harness.pointer, "swap", caller.send_until_the_caller_leaves)
     with pytest.raises(CommitStateUnknown, match=r"commit to db\.t") as unknown:
         commit(harness, append("file:/a", snapshot_id=7))
-    ctrl_c.caller_left.set()
+    caller.caller_left.set()
     assert "look for snapshot 7" in str(unknown.value)
     assert isinstance(unknown.value.__cause__, KeyboardInterrupt)
     harness.runtime.join()
@@ -117,21 +108,21 @@ def test_a_second_interrupt_leaves_the_outcome_unknown_and_says_what_to_look_for
     assert commit(harness, append("file:/a", snapshot_id=7)).already_committed
 
 
-def test_the_wait_after_an_interrupt_is_bounded(harness, ctrl_c, monkeypatch):
+def test_the_wait_after_an_interrupt_is_bounded(harness, caller, monkeypatch):
     monkeypatch.setattr(interrupts, "INTERRUPTED_SECONDS", 0.01)
 
     def interrupt():
-        ctrl_c.send()
-        assert ctrl_c.caller_left.wait(30)
+        caller.send()
+        assert caller.caller_left.wait(30)
 
     before(harness.pointer, "swap", interrupt)
     with pytest.raises(CommitStateUnknown):
         commit(harness, set_properties(a="b"))
-    ctrl_c.caller_left.set()
+    caller.caller_left.set()
 
 
 @pytest.mark.parametrize(("method", "what"), [("rename", "rename of db.t"), ("drop", "drop of db.t")])
-def test_the_caller_of_a_rename_or_drop_waits_for_it_after_an_interrupt(harness, ctrl_c, method, what):
+def test_the_caller_of_a_rename_or_drop_waits_for_it_after_an_interrupt(harness, caller, method, what):
     operations = harness.coordinator.operations
 
     def run():
@@ -139,12 +130,12 @@ def test_the_caller_of_a_rename_or_drop_waits_for_it_after_an_interrupt(harness,
             return operations.drop(NAME, wait_seconds=30)
         return operations.rename(NAME, TableName("db", "u"), wait_seconds=30)
 
-    before(harness.pointer, method, ctrl_c.send_and_wait)
+    before(harness.pointer, method, caller.send_and_wait)
     run()
     assert NAME not in harness.pointer.rows
     harness.create() if method == "drop" else operations.rename(TableName("db", "u"), NAME, wait_seconds=30)
-    ctrl_c.taken_up.clear()
-    before(harness.pointer, method, ctrl_c.send_until_the_caller_leaves)
+    caller.taken_up.clear()
+    before(harness.pointer, method, caller.send_until_the_caller_leaves)
     with pytest.raises(CommitStateUnknown, match=what):
         run()
-    ctrl_c.caller_left.set()
+    caller.caller_left.set()

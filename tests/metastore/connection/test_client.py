@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import getpass
-import signal
 import socket
 import struct
 import sys
@@ -17,6 +16,7 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.connection.thrift_types import ShowLocksRequest
+from tests.ctrl_c import CtrlC
 from tests.forking import said_by
 from tests.metastore.fake_hms import (
     Answer,
@@ -226,14 +226,13 @@ def test_a_silent_server_is_not_waited_for_longer_than_said(server: Running) -> 
     assert not client.is_usable
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_call_leaves_no_reply_for_the_next(server: Running) -> None:
+def test_an_interrupted_call_leaves_no_reply_for_the_next(server: Running, ctrl_c: CtrlC) -> None:
     client = connect(server)
     interrupted = threading.Event()
     plain = server.hms.get_all_databases
 
     def interrupt() -> Any:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        ctrl_c.send()
         interrupted.wait(10)
         return plain()
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from tests.ctrl_c import CtrlC
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, StoreClosed
 from tests.metastore.locks.test_holder_identity import of_a_process_that_ended
 from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, TimedWith, lists_no_locks, taken_by_another
@@ -79,15 +79,14 @@ def test_a_waiter_uses_its_late_entry_that_got_the_lock(lock: HmsTableLock, hms:
     lock.acquire(NAME, wait_seconds=5, request="next").release()
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_a_waiter_that_is_interrupted_leaves_no_entry(lock: HmsTableLock, hms: FakeHms) -> None:
+def test_a_waiter_that_is_interrupted_leaves_no_entry(lock: HmsTableLock, hms: FakeHms, ctrl_c: CtrlC) -> None:
     interrupted = threading.Event()
     plain = hms.lock
 
     def interrupt(rqst: Any) -> Any:
         hms.lock = plain  # type: ignore[method-assign]
         answer = plain(rqst)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        ctrl_c.send()
         interrupted.wait(10)
         return answer
 
