@@ -9,16 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from iceberg_hms.changes.operations.manifests.range_index import RangeIndex
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
 from iceberg_hms.expressions.bounds import bound_value
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import DOUBLE, FLOAT, NestedField, PrimitiveType
+from iceberg_hms.format.schema.types import DOUBLE, FLOAT, PrimitiveType
 
 #: The reserved column of a position delete file that names the data file (spec: Reserved Field IDs).
 PATH_COLUMN: Final = 2_147_483_546
@@ -51,8 +52,8 @@ class DeleteIndex:
     def __init__(self, entries: Iterable[ManifestEntry], base: TableMetadata) -> None:
         self._base = base
         self._by_path: dict[str, list[_Deletes]] = {}
-        self._by_partition: dict[PartitionKey, list[_Deletes]] = {}
-        self._everywhere: list[_Deletes] = []
+        self._by_partition: dict[PartitionKey, _Scope] = {}
+        self._everywhere = _Scope()
         for entry in entries:
             self.add(entry)
 
@@ -66,75 +67,71 @@ class DeleteIndex:
 
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
-        key, partition = file_key(data_file.file_path), partition_key(data_file)
-        path = data_file.file_path.encode(errors="surrogatepass")
-        columns: dict[int, _Column] = {}
-        for each in (*self._by_path.get(key, ()), *self._by_partition.get(partition, ()), *self._everywhere):
-            if each.is_position:
-                if each.number >= sequence_number and each.may_name(path):
-                    yield each.entry
-            elif each.number > sequence_number and each.may_equal(data_file, columns):
+        columns = _DataColumns(data_file, self._base.schema)
+        own, scope = self._by_path.get(file_key(data_file.file_path)), self._by_partition.get(partition_key(data_file))
+        for each in (
+            *(own or ()),
+            *(scope.near(columns) if scope is not None else ()),
+            *(self._everywhere.near(columns) if self._everywhere else ()),
+        ):
+            if sequence_number <= each.newest and each.may_delete(columns):
                 yield each.entry
 
     def add(self, entry: ManifestEntry) -> None:
         """One more."""
         delete_file = entry.data_file
         if (path := referenced_data_file(delete_file)) is not None:
-            self._by_path.setdefault(file_key(path), []).append(_Deletes(entry))
-        elif delete_file.content == FileContent.POSITION_DELETES:
-            lowest, highest = (
-                (of or {}).get(PATH_COLUMN) for of in (delete_file.lower_bounds, delete_file.upper_bounds)
-            )
-            self._by_partition.setdefault(partition_key(delete_file), []).append(_Deletes(entry, lowest, highest))
+            self._by_path.setdefault(file_key(path), []).append(_Deletes(entry, {}))
+            return
+        deletes = _Deletes(entry, _deleted_columns(delete_file, self._base.schema))
+        if applies_everywhere(delete_file, self._base):
+            self._everywhere.add(deletes)
         else:
-            deletes = _Deletes(entry, columns=tuple(_equality_columns(delete_file, self._base.schema)))
-            if applies_everywhere(delete_file, self._base):
-                self._everywhere.append(deletes)
-            else:
-                self._by_partition.setdefault(partition_key(delete_file), []).append(deletes)
+            self._by_partition.setdefault(partition_key(delete_file), _Scope()).add(deletes)
 
 
 class _Deletes:
-    """A delete file, with what is compared with each data file. lowest, highest: the bounds of the paths that position
-    deletes name, which readers compare by bytes. columns: of equality deletes, with what the file says of each."""
+    """A delete file, with what is compared with each data file. newest: the largest sequence number of data files that
+    it applies to. columns: what it says of the columns whose values it names, by id."""
 
-    __slots__ = ("columns", "entry", "highest", "is_position", "lowest", "number")
+    __slots__ = ("columns", "entry", "newest")
 
-    def __init__(
-        self,
-        entry: ManifestEntry,
-        lowest: bytes | None = None,
-        highest: bytes | None = None,
-        columns: Sequence[tuple[NestedField, _Column]] = (),
-    ) -> None:
+    def __init__(self, entry: ManifestEntry, columns: Mapping[int, _Column]) -> None:
         self.entry = entry
-        self.number = entry.sequence_number or 0
-        self.is_position = entry.data_file.content == FileContent.POSITION_DELETES
-        self.lowest, self.highest = lowest, highest
+        is_position = entry.data_file.content == FileContent.POSITION_DELETES
+        self.newest = (entry.sequence_number or 0) - (0 if is_position else 1)
         self.columns = columns
 
-    def may_name(self, path: bytes) -> bool:
-        """Whether position deletes may be of a data file."""
-        return (self.lowest is None or self.lowest <= path) and (self.highest is None or path <= self.highest)
-
-    def may_equal(self, data_file: DataFile, known: dict[int, _Column]) -> bool:
-        """Whether a row of a data file may equal a deleted one in all equality columns. known: what the data file says
-        of columns, as far as it was asked."""
-        for field, own in self.columns:
-            other = known.get(field.id)
-            if other is None:
-                other = known[field.id] = _column(field, data_file)
-            if not own.may_equal(other):
-                return False
-        return True
+    def may_delete(self, data: _DataColumns) -> bool:
+        """Whether a row of a data file may be a deleted one by all columns."""
+        return all(own.may_equal(data[column_id]) for column_id, own in self.columns.items())
 
 
-def _equality_columns(deletes: DataFile, schema: Schema) -> Iterator[tuple[NestedField, _Column]]:
-    """Those that can rule out data files."""
-    for column_id in deletes.equality_ids or ():
-        field = schema.field(column_id)
-        if field is not None and isinstance(field.type, PrimitiveType):
-            yield field, _column(field, deletes)
+class _Scope:
+    """The delete files that may apply to the same data files: those of a partition, or of the table."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[int, RangeIndex[_Deletes]] = {}
+        #: Those that no range of values rules out.
+        self._others: list[_Deletes] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges or self._others)
+
+    def add(self, deletes: _Deletes) -> None:
+        """One more."""
+        for column_id, column in deletes.columns.items():
+            if column.has_range:
+                self._ranges.setdefault(column_id, RangeIndex()).add(column.lower, column.upper, deletes)
+                return
+        self._others.append(deletes)
+
+    def near(self, data: _DataColumns) -> Iterator[_Deletes]:
+        """All but those that the range of one column rules out: thousands in a partition that is changed a lot."""
+        yield from self._others
+        for column_id, ranges in self._ranges.items():
+            column = data[column_id]
+            yield from ranges.overlapping(column.lower, column.upper) if column.is_bounded else ranges
 
 
 class _Column(NamedTuple):
@@ -146,6 +143,16 @@ class _Column(NamedTuple):
     lower: Any
     upper: Any
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both bounds are known."""
+        return self.lower is not None and self.upper is not None
+
+    @property
+    def has_range(self) -> bool:
+        """Whether all values are within known bounds."""
+        return self.is_bounded and not (self.may_be_null or self.may_be_nan)
+
     def may_equal(self, other: _Column) -> bool:
         """Whether a value of one file's column may be one of the other's."""
         if self.may_be_null and other.may_be_null:
@@ -154,18 +161,50 @@ class _Column(NamedTuple):
             return False
         if self.may_be_nan and other.may_be_nan:
             return True
-        if self.lower is None or self.upper is None or other.lower is None or other.upper is None:
+        if not (self.is_bounded and other.is_bounded):
             return True
         return bool(self.lower <= other.upper and other.lower <= self.upper)
 
 
-def _column(field: NestedField, file: DataFile) -> _Column:
+_UNKNOWN: Final = _Column(may_be_null=True, is_all_null=False, may_be_nan=True, lower=None, upper=None)
+
+
+class _DataColumns(dict[int, _Column]):
+    """What a data file says of columns of a schema, by id; read when it is asked for."""
+
+    def __init__(self, file: DataFile, schema: Schema) -> None:
+        path = file.file_path.encode(errors="surrogatepass")
+        super().__init__({PATH_COLUMN: _paths(path, path)})
+        self._file = file
+        self._schema = schema
+
+    def __missing__(self, column_id: int) -> _Column:
+        column = self[column_id] = _column(self._schema, column_id, self._file)
+        return column
+
+
+def _deleted_columns(deletes: DataFile, schema: Schema) -> dict[int, _Column]:
+    """Of position deletes the paths, which readers compare by bytes."""
+    if deletes.content == FileContent.POSITION_DELETES:
+        lower, upper = ((of or {}).get(PATH_COLUMN) for of in (deletes.lower_bounds, deletes.upper_bounds))
+        return {PATH_COLUMN: _paths(lower, upper)}
+    return {column_id: _column(schema, column_id, deletes) for column_id in deletes.equality_ids or ()}
+
+
+def _paths(lower: bytes | None, upper: bytes | None) -> _Column:
+    return _Column(may_be_null=False, is_all_null=False, may_be_nan=False, lower=lower, upper=upper)
+
+
+def _column(schema: Schema, column_id: int, file: DataFile) -> _Column:
+    field = schema.field(column_id)
+    if field is None or not isinstance(field.type, PrimitiveType):
+        return _UNKNOWN
     nulls, values, nans = (
-        None if counts is None else counts.get(field.id)
+        None if counts is None else counts.get(column_id)
         for counts in (file.null_value_counts, file.value_counts, file.nan_value_counts)
     )
     lower, upper = (
-        bound_value(field.type, None if bounds is None else bounds.get(field.id))
+        bound_value(field.type, None if bounds is None else bounds.get(column_id))
         for bounds in (file.lower_bounds, file.upper_bounds)
     )
     return _Column(

@@ -8,6 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN, DeleteIndex, referenced_data_file
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
@@ -80,10 +82,8 @@ def test_deletes_of_several_data_files_reference_none() -> None:
         ("b.parquet", "c", True),
         ("b.parqueu", "c", False),
         ("a", "b", False),
-        (None, "b.parquet", True),
-        (None, "a", False),
-        ("b", None, True),
-        ("c", None, False),
+        (None, "a", True),
+        ("c", None, True),
         (None, None, True),
     ],
 )
@@ -147,6 +147,40 @@ def test_the_bounds_of_uuids_rule_out_no_data_file() -> None:
 
     entry = ManifestEntry(EntryStatus.ADDED, equality_deletes("e", **of_keys("f", "0")), 1, 5, 5)
     assert list(DeleteIndex([entry], base).applying_to(data_file("a", **of_keys("0", "0")), 4)) == [entry]
+
+
+EQUALITY_IDS = st.sampled_from([(1,), (1, 2), (2, 1), (99,), (2,)])
+PATHS = [f"file:/data/{name}.parquet" for name in "abcd"]
+#: What a file says of its ids: nothing, bounds that may be damaged, that all are null or some.
+METRICS = st.one_of(
+    st.just({}),
+    st.just(ALL_NULL),
+    st.builds(of_ids, st.integers(0, 9), st.integers(0, 9), nulls=st.sampled_from([0, 0, 1])),
+    st.builds(lambda low: of_ids(low, 9) | {"lower_bounds": {1: b"abc"}}, st.integers(0, 9)),
+)
+DELETES = st.one_of(
+    st.builds(lambda metrics, ids: equality_deletes("e", "info", equality_ids=ids, **metrics), METRICS, EQUALITY_IDS),
+    st.builds(lambda metrics: equality_deletes("e", spec_id=1, **metrics), METRICS),
+    st.builds(
+        lambda lower, upper: position_deletes(
+            "p", "info", lower_bounds={PATH_COLUMN: lower.encode()}, upper_bounds={PATH_COLUMN: upper.encode()}
+        ),
+        st.sampled_from(PATHS),
+        st.sampled_from(PATHS),
+    ),
+    st.just(position_deletes("p", "info")),
+)
+
+
+@given(st.lists(st.tuples(DELETES, st.integers(3, 6)), max_size=12), st.sampled_from("abcd"), METRICS)
+def test_many_delete_files_apply_as_each_does_alone(
+    deletes: list[tuple[DataFile, int]], name: str, metrics: dict[str, Any]
+) -> None:
+    entries = [ManifestEntry(EntryStatus.ADDED, each, 1, number, number) for each, number in deletes]
+    to = data_file(name, "info", **metrics)
+    alone = [entry for entry in entries if list(DeleteIndex([entry], BASE).applying_to(to, 4))]
+    found = list(DeleteIndex(entries, BASE).applying_to(to, 4))
+    assert sorted(map(id, found)) == sorted(map(id, alone))
 
 
 @pytest.mark.parametrize(("kind", "can_be_nan"), [("double", True), ("float", True), ("long", False)])
