@@ -115,7 +115,7 @@ class SnapshotChanges:
             operation=FileOperation.ADDED if is_added else FileOperation.REMOVED,
             snapshot_id=snapshot.snapshot_id,
             snapshot_operation=snapshot.operation,
-            content=FileKind.of(file),
+            content=FileKind.of(file.content),
             path=file.file_path,
             format=file.file_format,
             partition=self._partition(file),

@@ -54,6 +54,10 @@ class ManifestColumns:
         self._reader = reader
         self._kept = kept
 
+    def uncached(self) -> ManifestColumns:
+        """What reads the manifests themselves: for those who delete what no manifest has."""
+        return ManifestColumns(self._reader)
+
     def read(self, files: Sequence[ManifestFile], stats: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:
         """The live entries of each manifest as it stores them (see `layout`; `inherit.inherited` fills in the rest), in
         the order of `files`. Manifests are read and decoded some megabytes ahead; an iteration that ends early stops

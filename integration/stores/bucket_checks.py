@@ -24,6 +24,7 @@ from iceberg_hms.format.locations import file_key, parse
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.manifests import ManifestStore
@@ -70,11 +71,12 @@ def check_bucket(
     """
     client = store.client()
     try:
-        files = BucketFiles(client)
+        files: Any = BucketFiles(client)
         metadata = metadata_file.decode(files.read(metadata_location), metadata_location)
-        ports = _ports(files, metadata, metadata_location)
+        manifests = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime())
+        ports = _ports(files, manifests, metadata, metadata_location)
         history = check_table(ports, _TABLE, acknowledged=acknowledged, refused=refused)
-        found = () if history.findings else tuple(_unreferenced(files, ports, metadata, metadata_location))
+        found = () if history.findings else tuple(_unreferenced(files, ports, manifests, metadata))
         return BucketReport(history, tuple(_lost(metadata, summaries or {})), found)
     finally:
         client.close()
@@ -147,19 +149,19 @@ class _KnownPointer:
         return self._pointer
 
 
-def _ports(files: Any, metadata: TableMetadata, location: str) -> CommitPorts:
+def _ports(files: Any, manifests: ManifestStore, metadata: TableMetadata, location: str) -> CommitPorts:
     log = metadata.metadata_log
     previous = str(log[-1]["metadata-file"]) if log else None
     pointer: Any = _KnownPointer(Pointer(_TABLE, location, previous, {}, None))
-    runtime = ThreadRuntime()
     no_lock: Any = None
-    manifests = ManifestStore(files, Settings.load({}, environ={}), runtime)
-    return CommitPorts(pointer, no_lock, files, manifests.open, runtime, LoggedEvents())
+    return CommitPorts(pointer, no_lock, files, manifests.open, manifests.runtime, LoggedEvents())
 
 
-def _unreferenced(files: BucketFiles, ports: CommitPorts, metadata: TableMetadata, location: str) -> Iterator[str]:
-    reachable = ReachableFiles(ports, lambda _what, _count: None).all_new(metadata)
-    known = {file_key(location), *map(file_key, reachable)}
+def _unreferenced(
+    files: BucketFiles, ports: CommitPorts, manifests: ManifestStore, metadata: TableMetadata
+) -> Iterator[str]:
+    reachable = ReachableFiles(ports, ManifestColumns(manifests), lambda _what, _count: None).all_new(metadata)
+    known = {file_key(ports.pointer.load(_TABLE).metadata_location), *map(file_key, reachable)}
     for each in files.list_files(metadata.location):
         if file_key(each.location) not in known:
             yield each.location

@@ -28,6 +28,7 @@ from iceberg_hms.errors import IcebergHmsError, MissingFile
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 
 #: How many manifests are read together.
 _MANIFESTS: Final = 64
@@ -36,11 +37,15 @@ _MANIFESTS: Final = 64
 class ExpiredFiles:
     """The files of removed snapshots.
 
-    load: the table as it is now. on_progress: told of manifests that were read and files that were deleted.
+    columns: of manifests, without a cache. load: the table as it is now. on_progress: told of manifests that were read
+    and files that were deleted.
     """
 
-    def __init__(self, ports: CommitPorts, load: Callable[[], TableVersion], on_progress: Progress) -> None:
+    def __init__(
+        self, ports: CommitPorts, columns: ManifestColumns, load: Callable[[], TableVersion], on_progress: Progress
+    ) -> None:
         self._ports = ports
+        self._columns = columns
         self._load = load
         self._on_progress = on_progress
 
@@ -67,7 +72,7 @@ class ExpiredFiles:
 
     def _find(self, now: TableVersion, base: TableMetadata, removed: Collection[int], result: DeletedFiles) -> Deletion:
         """now: the table without the removed snapshots. Adds to the result what has to be kept."""
-        reached = ReachableFiles(self._ports, self._on_progress)
+        reached = ReachableFiles(self._ports, self._columns, self._on_progress)
         deletion = Deletion(self._ports, now, reached, self._load, self._on_progress, "expired snapshots")
         # Only metadata that was read after the commit says what is live; in it a snapshot may be back.
         ids = set(removed) - now.metadata.raw_snapshots_by_id.keys()
@@ -113,12 +118,12 @@ class ExpiredFiles:
         read = 0
         for some in in_batches(manifests, _MANIFESTS):
             try:
-                deletion.add(live_files(self._ports, some))
+                deletion.add(live_files(self._columns, some))
             except MissingFile:
                 # An earlier expiration deleted one of them, or somebody else did: read the others alone.
                 for each in some:
                     with suppress(MissingFile):
-                        deletion.add(live_files(self._ports, [each]))
+                        deletion.add(live_files(self._columns, [each]))
             read += len(some)
             self._on_progress("reading manifests of expired snapshots", read)
         deletion.add(FoundFile(each.manifest_path, FileKind.MANIFEST, each.manifest_length) for each in manifests)

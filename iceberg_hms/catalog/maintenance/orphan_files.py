@@ -24,6 +24,7 @@ from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join, same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 
 #: What to do with a file that the table names with another scheme or authority than the listing has.
 PrefixMismatch = Literal["error", "ignore", "delete"]
@@ -79,18 +80,20 @@ class Prefixes:
 class OrphanFiles:
     """Orphans of one table.
 
-    load: the table as it is now. read_metadata: the metadata in a file. on_progress: told of listed files, of
-    manifests that were read, and of deleted files.
+    columns: of manifests, without a cache. load: the table as it is now. read_metadata: the metadata in a file.
+    on_progress: told of listed files, of manifests that were read, and of deleted files.
     """
 
     def __init__(
         self,
         ports: CommitPorts,
+        columns: ManifestColumns,
         load: Callable[[], TableVersion],
         read_metadata: Callable[[str], TableMetadata],
         on_progress: Progress,
     ) -> None:
         self._ports = ports
+        self._columns = columns
         self._load = load
         self._read_metadata = read_metadata
         self._on_progress = on_progress
@@ -121,7 +124,7 @@ class OrphanFiles:
         # Once more: a table may have been registered in the folder since, over files that are old.
         own = self._own(now.pointer, root)
         result = DeletedFiles()
-        reached = ReachableFiles(self._ports, self._on_progress)
+        reached = ReachableFiles(self._ports, self._columns, self._on_progress)
         deletion = Deletion(self._ports, now, reached, self._load, self._on_progress, "orphans")
         deletion.add(FoundFile(each.location, FileKind.UNKNOWN, each.length) for each in old)
         deletion.keep_foreign(own, result)

@@ -17,6 +17,8 @@ from iceberg_hms.errors import CorruptFile, FileBeyondLimit, MissingFile
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.planning import layout
+from iceberg_hms.planning.manifest_columns import ManifestColumns
 
 Item = TypeVar("Item")
 
@@ -29,11 +31,12 @@ class ReachableFiles:
     """The files that versions of one table lead to. A later version is cheap: what was read for an earlier one is not
     read again, since lists and manifests never change. Not safe for threads.
 
-    on_progress: told of the manifests that were read.
+    columns: of manifests, without a cache. on_progress: told of the manifests that were read.
     """
 
-    def __init__(self, ports: CommitPorts, on_progress: Progress) -> None:
+    def __init__(self, ports: CommitPorts, columns: ManifestColumns, on_progress: Progress) -> None:
         self._ports = ports
+        self._columns = columns
         self._on_progress = on_progress
         self._lists: set[str | int] = set()
         self._manifests: set[str] = set()
@@ -53,9 +56,8 @@ class ReachableFiles:
     def content(self, manifests: Sequence[ManifestFile]) -> Iterator[str]:
         """The locations of the live files of manifests. Raises as `manifests`."""
         for some in in_batches(manifests, _MANIFESTS):
-            for entry in self._ports.manifests().entries(some):
-                if entry.is_live:
-                    yield entry.data_file.file_path
+            for batch in self._columns.read(some, frozenset()):
+                yield from layout.values_of(batch, layout.FILE_PATH)
             self._read += len(some)
             self._on_progress("reading manifests of live snapshots", self._read)
 
@@ -83,12 +85,12 @@ def manifests_of(ports: CommitPorts, snapshots: Sequence[Snapshot]) -> Iterator[
             yield from files
 
 
-def live_files(ports: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterator[FoundFile]:
+def live_files(columns: ManifestColumns, manifests: Sequence[ManifestFile]) -> Iterator[FoundFile]:
     """The live files of manifests. Raises as `manifests_of`."""
-    for entry in ports.manifests().entries(manifests):
-        if entry.is_live:
-            file = entry.data_file
-            yield FoundFile(file.file_path, FileKind.of(file), file.file_size_in_bytes)
+    names = (layout.FILE_PATH, layout.CONTENT, layout.FILE_SIZE)
+    for batch in columns.read(manifests, frozenset()):
+        for path, content, size in zip(*(layout.values_of(batch, name) for name in names), strict=True):
+            yield FoundFile(path, FileKind.of(content), size)
 
 
 def named_by(metadata: TableMetadata) -> Iterator[str]:

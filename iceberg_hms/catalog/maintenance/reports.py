@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
-from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.manifests.manifest import FileContent
 
 
 class FileKind(StrEnum):
@@ -28,9 +28,9 @@ class FileKind(StrEnum):
     UNKNOWN = "unknown"
 
     @classmethod
-    def of(cls, file: DataFile) -> FileKind:
-        """What a manifest says that a file is."""
-        return _KINDS[FileContent(file.content)]
+    def of(cls, content: int) -> FileKind:
+        """What a manifest says that a file is. content: a FileContent."""
+        return _KINDS[FileContent(content)]
 
 
 _KINDS: Final = {

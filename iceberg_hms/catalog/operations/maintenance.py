@@ -101,7 +101,7 @@ class MaintenanceOperations(Submitter[CommitReport]):
             clean_expired_metadata=clean_expired_metadata,
             caller=services.settings.user,
         )
-        files = ExpiredFiles(services.ports, self._load_version, tell)
+        files = ExpiredFiles(services.ports, services.manifest_columns.uncached(), self._load_version, tell)
         if dry_run:
             return self._preview(change, files)
         report = self._submit(change, wait_seconds=wait_seconds)
@@ -149,7 +149,8 @@ class MaintenanceOperations(Submitter[CommitReport]):
             )
         prefixes = Prefixes(prefix_mismatch, equal_schemes or {}, equal_authorities or {})
         read, tell = services.coordinator.read_metadata, on_progress or _tell_nobody
-        orphans = OrphanFiles(services.ports, self._load_version, read, tell)
+        columns = services.manifest_columns.uncached()
+        orphans = OrphanFiles(services.ports, columns, self._load_version, read, tell)
         return orphans.remove(self.metadata.uuid, before, location, prefixes, dry_run=dry_run)
 
     def _preview(self, change: ExpireSnapshots, files: ExpiredFiles) -> ExpiryReport:

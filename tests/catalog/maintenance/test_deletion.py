@@ -23,12 +23,12 @@ class Scene:
 
     def __init__(self, lab, count=3):
         self.lab, self.loads = lab, []
-        ports = lab.catalog.services.ports
+        services = lab.catalog.services
         self.told = []
-        start = lab.catalog.services.coordinator.load(lab.table.name())
-        reached = ReachableFiles(ports, lambda *_: None)
+        start = services.coordinator.load(lab.table.name())
+        reached = ReachableFiles(services.ports, services.manifest_columns, lambda *_: None)
         self.deletion = Deletion(
-            ports, start, reached, self.load, lambda _, number: self.told.append(number), "orphans"
+            services.ports, start, reached, self.load, lambda _, number: self.told.append(number), "orphans"
         )
         self.found = [FoundFile(lab.data_file().file_path, FileKind.DATA, 10) for _ in range(count)]
         self.deletion.add(self.found)

@@ -27,6 +27,11 @@ def lab():
     return Lab()
 
 
+def expired_files(lab, load):
+    services = lab.catalog.services
+    return ExpiredFiles(services.ports, services.manifest_columns, load, lambda *_: None)
+
+
 class Histories(RuleBasedStateMachine):
     @initialize(version=st.sampled_from([1, 2, 3]), merge=st.booleans())
     def make(self, version: int, merge: bool) -> None:
@@ -236,7 +241,7 @@ def test_a_file_that_another_commit_adds_again_before_its_deletion_is_kept(lab):
             lab.table.append([file])
         return lab.catalog.services.coordinator.load(lab.table.name())
 
-    result = ExpiredFiles(lab.catalog.services.ports, load_and_append, lambda *_: None).delete(base, [first])
+    result = expired_files(lab, load_and_append).delete(base, [first])
     assert calls == 2
     assert (result.stopped, result.counts) == ("", {FileKind.MANIFEST: 1, FileKind.MANIFEST_LIST: 1})
     assert lab.rows(lab.table.current_snapshot()) == [file.file_path]
@@ -248,7 +253,7 @@ def test_a_snapshot_that_is_in_the_table_loses_nothing(lab):
     first, before = lab.append(), lab.present()
     lab.append()
     load = lab.catalog.services.coordinator.load
-    expired = ExpiredFiles(lab.catalog.services.ports, lambda: load(lab.table.name()), lambda *_: None)
+    expired = expired_files(lab, lambda: load(lab.table.name()))
     assert expired.delete(lab.table.metadata, [first]).deleted == []
     assert before <= lab.present()
 

@@ -18,9 +18,10 @@ from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, MissingFile, 
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.views.apply import new_view_metadata
 from iceberg_hms.storage.files import RoutedFiles
+from iceberg_hms.storage.kept_columns import ColumnFolder
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryRow
-from tests.catalog.maintenance.lab import FOLDER, SCHEMA, Lab
+from tests.catalog.maintenance.lab import FOLDER, FUTURE, SCHEMA, Lab
 from tests.format.views.samples import schema, version
 
 DAY = 24 * 3_600_000
@@ -63,6 +64,29 @@ def test_old_files_that_nothing_leads_to_are_deleted(lab):
     assert (report.files.bytes, report.listed, report.files.stopped) == (9, len(before) + 3, "")
     assert set(lab.files.locations()) == before
     assert found(lab) == []
+
+
+def test_a_cache_of_manifests_decides_nothing(tmp_path, monkeypatch):
+    lab = Lab(settings={"planning.cache-dir": str(tmp_path)})
+    lab.append()
+    lab.append()
+    age_all(lab)
+    assert lab.table.scan().plan().num_rows == 2
+    # Whatever is wrong with it.
+    kept, of_cache = ColumnFolder.get, []
+
+    def without_rows(self, file):
+        of_cache.append(kept(self, file))
+        return of_cache[-1].slice(0, 0)
+
+    monkeypatch.setattr(ColumnFolder, "get", without_rows)
+    assert lab.table.scan().plan().num_rows == 0
+    assert len(of_cache) == 2
+    assert found(lab) == []
+    gone = f"{FOLDER}/data/1.parquet"
+    lab.table.delete_files([gone])
+    assert gone in lab.table.expire_snapshots(older_than=FUTURE).files.locations
+    assert len(of_cache) == 2
 
 
 def test_files_younger_than_three_days_stay_unless_a_time_is_named(lab):
@@ -157,8 +181,13 @@ def test_nothing_is_deleted_while_an_older_log_cannot_be_read(lab):
             raise StorageError("the store is down")
         return lab.catalog.services.coordinator.read_metadata(location)
 
+    services = lab.catalog.services
     orphans = OrphanFiles(
-        lab.catalog.services.ports, lambda: lab.catalog.services.coordinator.load(lab.table.name()), broken, print
+        services.ports,
+        services.manifest_columns,
+        lambda: services.coordinator.load(lab.table.name()),
+        broken,
+        print,
     )
     with pytest.raises(StorageError, match="the store is down"):
         orphans.remove(None, lab.runtime.now_ms() - DAY, None, Prefixes(), dry_run=False)
@@ -218,8 +247,9 @@ def test_a_file_that_is_committed_just_before_its_deletion_stays(lab):
         return load(lab.table.name())
 
     read = lab.catalog.services.coordinator.read_metadata
-    orphans = OrphanFiles(lab.catalog.services.ports, load_and_append, read, lambda *_: None)
-    now = lab.catalog.services.ports.runtime.now_ms()
+    services = lab.catalog.services
+    orphans = OrphanFiles(services.ports, services.manifest_columns, load_and_append, read, lambda *_: None)
+    now = services.ports.runtime.now_ms()
     report = orphans.remove(lab.table.metadata.uuid, now - DAY, None, Prefixes(), dry_run=False)
     assert report.files.locations == [other]
     assert lab.rows(lab.table.refresh().current_snapshot())[-1] == file.file_path

@@ -17,7 +17,10 @@ def lab():
 
 
 def reached_by(lab, told=None):
-    return ReachableFiles(lab.catalog.services.ports, lambda what, count: told is not None and told.append(count))
+    services = lab.catalog.services
+    return ReachableFiles(
+        services.ports, services.manifest_columns, lambda what, count: told is not None and told.append(count)
+    )
 
 
 def test_a_version_leads_to_its_lists_manifests_files_and_logs(lab):
