@@ -19,7 +19,7 @@ from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, Foun
 from iceberg_hms.changes.operations.snapshots.expire_snapshots import require_gc
 from iceberg_hms.coordinator.files.own_files import OwnFiles, files_in_folder
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, overlapping
-from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
+from iceberg_hms.coordinator.ports import CommitPorts, Pointer
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join, same_folder
@@ -126,7 +126,7 @@ class OrphanFiles:
         result = DeletedFiles()
         reached = ReachableFiles(self._ports, self._columns, self._on_progress)
         deletion = Deletion(self._ports, now, reached, self._load, self._on_progress, "orphans")
-        deletion.add(FoundFile(each.location, FileKind.UNKNOWN, each.length) for each in old)
+        deletion.add(old)
         deletion.keep_foreign(own, result)
         mismatched = self._keep_reachable(deletion, now, reached, prefixes)
         if dry_run:
@@ -155,18 +155,18 @@ class OrphanFiles:
             )
         return own
 
-    def _old_files(self, root: str, older_than_ms: int, metadata: TableMetadata) -> tuple[int, list[ListedFile]]:
+    def _old_files(self, root: str, older_than_ms: int, metadata: TableMetadata) -> tuple[int, list[FoundFile]]:
         """How many files the folder has, and those that are old enough and not hidden. Raises StorageError."""
         is_hidden = _hidden(metadata)
         listed = 0
-        old: list[ListedFile] = []
+        old: list[FoundFile] = []
         for each in self._ports.files.list_files(root):
             listed += 1
             if listed % _TOLD_EVERY == 0:
                 self._on_progress("listing", listed)
             inner = each.location[len(root.rstrip("/")) + 1 :]
             if each.modified_ms < older_than_ms and not is_hidden(inner):
-                old.append(each)
+                old.append(FoundFile(each.location, FileKind.UNKNOWN, each.length))
         return listed, old
 
     def _keep_reachable(
