@@ -20,7 +20,8 @@ from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.planning import arrow_avro, layout
 from iceberg_hms.planning.flat_columns import PartitionColumn, flat_columns, partition_columns
 
-#: Called with the bytes that decoding takes in all, before it takes them; raises to refuse them.
+#: Called with the bytes that decoding takes in all, before it takes them, and in the end with those that the columns
+#: keep; raises to refuse them.
 Admit = Callable[[int], object]
 
 #: What decoding by our own reader takes, in times of the nested columns: these in parts and as one, and flat ones.
@@ -58,9 +59,12 @@ def decode_columns(
             nested = arrow_avro.read(stored, partition, admit or _any)
         if nested is None:
             nested = _read(stored, partition, admit or _any, with_statistics=stats is None or bool(stats))
-        return flat_columns(nested, partition, stats)
+        found = flat_columns(nested, partition, stats)
     except _DAMAGED as error:
         raise CorruptFile(location, f"an entry is not a manifest's: {error}") from error
+    if admit is not None:
+        admit(found.get_total_buffer_size())
+    return found
 
 
 def _any(size: int) -> None:

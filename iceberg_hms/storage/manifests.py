@@ -7,6 +7,7 @@ each group of changes an instance of its own, which has the lists that the group
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,9 @@ BATCH_BYTES: Final = 64 * 1024 * 1024
 #: Decoded they take ten to twenty times as many.
 _AHEAD_BYTES: Final = 4 * 1024 * 1024
 _AHEAD: Final = 2
+#: So many manifests are decoded at a time, which takes ten times what they have, inflated; the others that were read
+#: wait. More would share few processors.
+_DECODED_AT_A_TIME: Final = 4
 #: How long files of local disks are read one after the other.
 _LOCAL_SECONDS: Final = 0.1
 
@@ -95,6 +99,7 @@ class ManifestStore:
             settings.file_filter_cache_max_bytes, file_filters.size_of, runtime.mutex()
         )
         self.memory = MemoryBudget()
+        self._decoding = threading.Semaphore(_DECODED_AT_A_TIME)
 
     def use_memory(self, budget: MemoryBudget) -> None:
         """Count in this budget what is read: beyond it `read` raises ResourceExhausted."""
@@ -175,7 +180,8 @@ class ManifestStore:
         local disks, since decoding takes longer than reading. The results are in the order of `files`.
 
         decode: its last argument is a function to call with the bytes of memory that it takes besides the file, as
-        they become known; that raises ResourceExhausted if there is no memory.
+        they become known, and in the end with those that its result has; that raises ResourceExhausted if there is no
+        memory.
         At most `io_threads` manifests, and about _AHEAD_BYTES of them, are read or wait to be taken at a time. What a
         manifest and its columns take is counted until the next ones are taken. Raises as `read`, and what `decode`
         raises."""
@@ -204,7 +210,8 @@ class ManifestStore:
             read.memory.require(own + size, file.manifest_path)
 
         try:
-            return decode(file, read.data, admit), read
+            with self._decoding:
+                return decode(file, read.data, admit), read
         except BaseException:
             # As in `read`.
             read.memory.resize(0)

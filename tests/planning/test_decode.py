@@ -186,9 +186,10 @@ def test_memory_is_asked_for_as_it_becomes_known(reader: str) -> None:
     data = manifest_bytes(2, [], [simple_record("file:/" + "a" * 1_000)] * 5_000)
     asked: list[int] = []
     columns = decode_columns(data, "m.avro", LINE, admit=asked.append)
-    assert asked == sorted(asked)
-    assert len(asked) > 3
-    assert asked[-1] > columns.nbytes
+    *decoding, kept = asked
+    assert decoding == sorted(decoding)
+    assert len(decoding) > 3
+    assert decoding[-1] > kept >= columns.nbytes
 
     def refuse(size: int) -> None:
         if size > 1_000_000:

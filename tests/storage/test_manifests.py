@@ -192,6 +192,23 @@ def test_two_manifests_are_decoded_at_the_same_time() -> None:
     assert sorted(opened.decode_each([line] * 2, lambda *_: both.wait())) == [0, 1]
 
 
+def test_four_manifests_are_decoded_at_a_time() -> None:
+    """Each takes much memory until it is decoded."""
+    opened = ManifestStore(MemoryFiles(), Settings(io_threads=16), ThreadRuntime())
+    [line] = written(opened, added(3))
+    four = threading.Barrier(4, timeout=30)
+    at_work: list[None] = []
+
+    def decode(*_: object) -> int:
+        at_work.append(None)
+        counted = len(at_work)
+        four.wait()
+        at_work.pop()
+        return counted
+
+    assert max(opened.decode_each([line] * 12, decode)) == 4
+
+
 def test_who_takes_no_more_columns_stops_the_decoding() -> None:
     runtime = Noted()
     opened = ManifestStore(MemoryFiles(), Settings(io_threads=4), runtime)
