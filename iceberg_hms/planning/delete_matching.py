@@ -13,6 +13,7 @@ import pyarrow as pa
 from iceberg_hms.changes.operations.manifests.delete_index import DeleteIndex
 from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.memory_budget import HeldMemory
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.entries import files_of
 from iceberg_hms.planning.partition_columns import named_partition, partition_fields, partitions_of
@@ -22,13 +23,15 @@ from iceberg_hms.planning.waiting_deletes import WaitingDeletes, keys_of, tails_
 class DeleteMatching:
     """The live delete files of a snapshot, matched with data files.
 
-    batches: of delete files, as for `WaitingDeletes`. files: the entries of those that apply to a data file so far.
+    batches, memory: as for `WaitingDeletes`. files: the entries of those that apply to a data file so far.
     stats: ids of the columns whose statistics rule out equality deletes.
     """
 
-    def __init__(self, batches: Iterable[tuple[int, pa.RecordBatch]], metadata: TableMetadata) -> None:
+    def __init__(
+        self, batches: Iterable[tuple[int, pa.RecordBatch]], metadata: TableMetadata, memory: HeldMemory
+    ) -> None:
         self.files: list[ManifestEntry] = []
-        self._waiting = WaitingDeletes(batches, metadata)
+        self._waiting = WaitingDeletes(batches, metadata, memory)
         self.stats = self._waiting.equality_ids
         #: Of all that were taken.
         self._index = DeleteIndex((), metadata)
@@ -38,7 +41,8 @@ class DeleteMatching:
     def applying_to(self, batch: pa.RecordBatch, spec_id: int) -> pa.ListArray:
         """For each data file the positions in `files` of what may delete its rows.
 
-        batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files."""
+        batch: as `planning.layout`, with inherited sequence numbers. spec_id: of its files. Raises ResourceExhausted.
+        """
         if not self._waiting or not batch.num_rows:
             nowhere = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows + 1)
             return pa.ListArray.from_arrays(nowhere, pa.array([], pa.int32()))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.memory_budget import HeldMemory, MemoryBudget
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.decode import Admit, decode_columns
 
@@ -25,6 +26,9 @@ class ManifestReader(Protocol):
 
     @property
     def bounds(self) -> FileBounds: ...
+
+    @property
+    def memory(self) -> MemoryBudget: ...
 
     def decode_each(
         self, files: Iterable[ManifestFile], decode: Callable[[ManifestFile, bytes, Admit], Result]
@@ -57,6 +61,10 @@ class ManifestColumns:
     def uncached(self) -> ManifestColumns:
         """What reads the manifests themselves: for those who delete what no manifest has."""
         return ManifestColumns(self._reader)
+
+    def share_of_memory(self) -> HeldMemory:
+        """What counts columns that a caller keeps: they count until it takes the next ones, otherwise."""
+        return self._reader.memory.share()
 
     def read(self, files: Sequence[ManifestFile], stats: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:
         """The live entries of each manifest as it stores them (see `layout`; `inherit.inherited` fills in the rest), in

@@ -60,7 +60,8 @@ class PlannedFiles:
 class ScanPlanner:
     """The plan of one scan of a table. Not thread-safe.
 
-    Raises InvalidInput for a request that does not fit the table: a column or a snapshot that it does not have, say.
+    Raises InvalidInput for a request that does not fit the table: a column or a snapshot that it does not have, say;
+    while it plans as `ManifestColumns.read`.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class ScanPlanner:
                 for manifest, batch in batches
             ),
             self.metadata,
+            self._columns.share_of_memory(),
         )
 
     def _matching_manifests(self, content: ManifestContent) -> tuple[ManifestFile, ...]:

@@ -19,6 +19,7 @@ from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import NestedField
+from iceberg_hms.memory_budget import HeldMemory
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.entries import entries_of
 from iceberg_hms.planning.partition_columns import named_partition, partition_fields, partitions_of
@@ -26,6 +27,8 @@ from iceberg_hms.planning.partition_columns import named_partition, partition_fi
 #: What a delete file waits for: a data file of a partition, or one whose path ends so, or (None) any.
 _Key: TypeAlias = PartitionKey | str | None
 
+#: What an entry takes, with what `DeleteIndex` knows of it, in times of its columns: 4 to 9.
+_TIMES_COLUMNS: Final = 6
 #: Names in paths that end otherwise once they are normalized.
 _ODD_NAMES: Final = pa.array(["", ".", "..", "localhost"])
 #: In place of null.
@@ -36,12 +39,16 @@ class WaitingDeletes:
     """Delete files, each of which is taken once.
 
     batches: of live delete files, each with the id of its partition spec; as `layout`, with all statistics and
-    inherited values. equality_ids: the columns of all equality deletes, by id.
+    inherited values. memory: counts them, and the entries that are made of them. equality_ids: the columns of all
+    equality deletes, by id. Raises ResourceExhausted if there is no memory.
     """
 
-    def __init__(self, batches: Iterable[tuple[int, pa.RecordBatch]], metadata: TableMetadata) -> None:
+    def __init__(
+        self, batches: Iterable[tuple[int, pa.RecordBatch]], metadata: TableMetadata, memory: HeldMemory
+    ) -> None:
         self._metadata = metadata
-        self._batches = list(_joined(batches))
+        self._memory = memory
+        self._batches = list(_joined(self._held(batches)))
         self.equality_ids = frozenset(id_ for _, each in self._batches for id_ in _equality_ids(each))
         #: By key the last row, counted over all batches; None once it was taken. And of a row the one before it that
         #: has the same key: a list for each key would take longer than all else.
@@ -62,7 +69,8 @@ class WaitingDeletes:
         return key in self._last
 
     def taken(self, keys: Collection[_Key]) -> Iterator[ManifestEntry]:
-        """The delete files that wait for one of these, or for any data file; in the order of manifests for each."""
+        """The delete files that wait for one of these, or for any data file; in the order of manifests for each. Raises
+        ResourceExhausted."""
         found = self._last.keys() & {*keys, None}
         rows = sorted(row for key in found for row in self._rows(key))
         self._last.update(dict.fromkeys(found))
@@ -72,8 +80,17 @@ class WaitingDeletes:
             first, last = bisect_left(rows, start), bisect_left(rows, end)
             if first < last:
                 chosen = batch.take(pa.array([row - start for row in rows[first:last]], pa.int64()))
+                self._hold(_TIMES_COLUMNS * chosen.nbytes)
                 yield from entries_of(chosen, spec_id, self._fields(spec_id))
             start = end
+
+    def _held(self, batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for spec_id, batch in batches:
+            self._hold(batch.nbytes)
+            yield spec_id, batch
+
+    def _hold(self, size: int) -> None:
+        self._memory.require(self._memory.bytes + size, "the delete files of a scan")
 
     def _rows(self, key: _Key) -> Iterator[int]:
         row = self._last[key]

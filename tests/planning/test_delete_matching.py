@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN, DeleteIndex
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.delete_matching import DeleteMatching
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -145,6 +146,10 @@ def batches_of(entries: Sequence[ManifestEntry], size: int) -> list[tuple[int, A
     return found
 
 
+def matching_of(batches: Sequence[tuple[int, Any]], metadata: TableMetadata = METADATA) -> DeleteMatching:
+    return DeleteMatching(batches, metadata, MemoryBudget().share())
+
+
 @given(
     data_entries(),
     st.lists(delete_entries(), max_size=8),
@@ -158,7 +163,7 @@ def test_as_the_index_says(
         replace(each, data_file=replace(each.data_file, file_path=f"{each.data_file.file_path}-{at}"))
         for at, each in enumerate(deletes)
     ]
-    index, matching = DeleteIndex(deletes, METADATA), DeleteMatching(batches_of(deletes, deletes_size), METADATA)
+    index, matching = DeleteIndex(deletes, METADATA), matching_of(batches_of(deletes, deletes_size))
     referenced = set()
     for spec_id, batch in batches_of(data, data_size):
         rows = dict(
@@ -191,7 +196,7 @@ def test_what_is_taken_is_as_it_was() -> None:
         **with_ids(10, 10),
     )
     entry = ManifestEntry(EntryStatus.ADDED, deletes, 2, 2, 2)
-    matching = DeleteMatching(batches_of([entry], 1), METADATA)
+    matching = matching_of(batches_of([entry], 1))
     data = DataFile(path(1), "PARQUET", 9, 1, {"day": 1}, **with_ids(10, 19))
     ((spec_id, batch),) = batches_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], 1)
     assert [matching.applying_to(batch, spec_id).to_pylist() for _ in range(2)] == [[[0]], [[0]]]
@@ -221,7 +226,7 @@ def test_partitions_of_each_type(kind: str, values: Sequence[Any]) -> None:
         entries = [ManifestEntry(EntryStatus.ADDED, each, 1, 1, 1) for each in files]
         return batch_of(entries, metadata.spec, metadata.schema)
 
-    matching = DeleteMatching([(0, batch(content=FileContent.POSITION_DELETES))], metadata)
+    matching = matching_of([(0, batch(content=FileContent.POSITION_DELETES))], metadata)
     found = matching.applying_to(batch(), 0).to_pylist()
     names = [[matching.files[each].data_file.file_path for each in positions] for positions in found]
     assert names == [[f"file:/x/{at}"] for at, _ in numbered]
@@ -235,7 +240,7 @@ def test_delete_files_from_before_and_after_a_promotion() -> None:
     (_, old), (_, new) = batches_of([ManifestEntry(EntryStatus.ADDED, each, 2, 2, 2) for each in deletes], 1)
     name = layout.partition(1000)
     new = new.set_column(new.schema.get_field_index(name), name, new.column(name).cast(pa.int64()))
-    matching = DeleteMatching([(0, old), (0, new)], METADATA)
+    matching = matching_of([(0, old), (0, new)])
     data = DataFile(path(1), "PARQUET", 9, 1, {"day": 1})
     ((spec_id, batch),) = batches_of([ManifestEntry(EntryStatus.ADDED, data, 1, 1, 1)], 1)
     assert matching.applying_to(batch, spec_id).to_pylist() == [[0, 1]]

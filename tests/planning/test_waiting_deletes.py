@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from iceberg_hms.changes.operations.manifests.delete_index import PATH_COLUMN
 from iceberg_hms.changes.partition_set import PartitionKey, partition_key
+from iceberg_hms.errors import ResourceExhausted
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.memory_budget import MemoryBudget
 from iceberg_hms.planning.waiting_deletes import WaitingDeletes, tails_of
 from tests.planning.batches import batch_of
 from tests.planning.test_delete_matching import METADATA, SPECS
@@ -86,7 +88,8 @@ def test_what_delete_files_wait_for(
     partition = {0: {"day": 1}, 1: {"day": None}}.get(spec_id, {})
     file = DataFile("s3://lake/deletes", "PARQUET", 1, 1, partition, content, spec_id=spec_id, **said)
     entry = ManifestEntry(EntryStatus.ADDED, file, 1, 1, 1)
-    waiting = WaitingDeletes([(spec_id, batch_of([entry], SPECS[spec_id], METADATA.schema))], METADATA)
+    batch = batch_of([entry], SPECS[spec_id], METADATA.schema)
+    waiting = WaitingDeletes([(spec_id, batch)], METADATA, MemoryBudget().share())
     others = {
         "day=1/one.parquet",
         "day=1/other.parquet",
@@ -100,3 +103,28 @@ def test_what_delete_files_wait_for(
     assert list(waiting.taken([] if key is None else [key])) == [entry]
     assert list(waiting.taken([key, *others])) == []
     assert key in waiting
+
+
+def test_what_is_kept_is_counted() -> None:
+    budget = MemoryBudget(1_000_000)
+    file = DataFile("s3://lake/deletes", "PARQUET", 1, 1, {"day": 1}, POSITIONS)
+    batch = batch_of([ManifestEntry(EntryStatus.ADDED, file, 1, 1, 1)] * 10, SPECS[0], METADATA.schema)
+    waiting = WaitingDeletes([(0, batch), (0, batch)], METADATA, budget.share())
+    assert budget.held() == 2 * batch.nbytes
+    assert len(list(waiting.taken([DAY_1]))) == 20
+    taken = budget.held()
+    # As columns, and as entries.
+    assert taken > 8 * batch.nbytes
+    assert list(waiting.taken([DAY_1])) == []
+    assert budget.held() == taken
+    del waiting
+    assert budget.held() == 0
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_what_there_is_no_memory_for_is_not_kept(room: int) -> None:
+    file = DataFile("s3://lake/deletes", "PARQUET", 1, 1, {"day": 1}, POSITIONS)
+    batch = batch_of([ManifestEntry(EntryStatus.ADDED, file, 1, 1, 1)] * 10, SPECS[0], METADATA.schema)
+    budget = MemoryBudget(room * batch.nbytes)
+    with pytest.raises(ResourceExhausted, match="the delete files of a scan"):
+        list(WaitingDeletes([(0, batch), (0, batch)], METADATA, budget.share()).taken([DAY_1]))
