@@ -148,8 +148,8 @@ class RestSettings(SettingsGroup):
         2 * MIB,
         2**40,
         "Memory for what REST requests hold: their bodies, metadata files that are read for them or cached, manifests "
-        "while they are read (twice their length), and their responses. One caller gets half of it. At least fourteen "
-        "times `storage.max-metadata-bytes`.",
+        "while they are read (twice their length), delete files of plans, and their responses. One caller gets half of "
+        "it. At least fourteen times `storage.max-metadata-bytes`.",
     )
     rest_body_timeout_ms: int = number(
         "rest.body-timeout-ms", 60_000, 1, DAY_MS, "How long a client may take to send the body of a request."
