@@ -93,7 +93,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         if zookeeper_lock is not None:
             zookeeper_lock.close()
         pool.close()
-        runtime.close()
+        stores.close()
 
     pointer = HmsTablePointer(pool, settings, clock=clock)
     lock = ChosenTableLock(

@@ -12,23 +12,29 @@ from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
 from iceberg_hms.storage.drivers import remote_drivers
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.storage.kept_columns import ColumnFolder
-from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.storage.manifests import DECODERS, ManifestStore
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
     """Files and manifests, and the threads that read and write several at once. All may be shared between threads.
-    manifest_columns: manifests for scans."""
+    decoders: with the threads that decode manifests into columns. manifest_columns: manifests for scans."""
 
     runtime: ThreadRuntime
+    decoders: ThreadRuntime
     files: RoutedFiles
     manifests: ManifestStore
     manifest_columns: ManifestColumns
 
+    def close(self) -> None:
+        """End the threads once they are idle."""
+        self.runtime.close()
+        self.decoders.close()
+
 
 def open_stores(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Stores:
-    """The stores of one process. Connects to none before a location asks for it. Who opens them ends the threads with
-    `runtime.close`. Raises ConfigError for a folder of `planning.cache-dir` that others can write to."""
+    """The stores of one process. Connects to none before a location asks for it. Who opens them closes them. Raises
+    ConfigError for a folder of `planning.cache-dir` that others can write to."""
     runtime = ThreadRuntime(clock, threads=max(GATHER_THREADS, settings.io_threads))
     files = RoutedFiles(
         remote_drivers(settings, clock),
@@ -38,9 +44,10 @@ def open_stores(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> Stores:
         read_retries=settings.metadata_refresh_max_retries,
         clock=clock,
     )
-    manifests = ManifestStore(files, settings, runtime)
+    decoders = ThreadRuntime(clock, threads=DECODERS)
+    manifests = ManifestStore(files, settings, runtime, decoders=decoders)
     kept = ColumnFolder.configured(settings, runtime, layout=layout.VERSION)
-    return Stores(runtime, files, manifests, ManifestColumns(manifests, kept))
+    return Stores(runtime, decoders, files, manifests, ManifestColumns(manifests, kept))
 
 
 def open_files(settings: Settings) -> RoutedFiles:

@@ -7,7 +7,6 @@ each group of changes an instance of its own, which has the lists that the group
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -63,9 +62,9 @@ BATCH_BYTES: Final = 64 * 1024 * 1024
 #: Decoded they take ten to twenty times as many.
 _AHEAD_BYTES: Final = 4 * 1024 * 1024
 _AHEAD: Final = 2
-#: So many manifests are decoded at a time, which takes ten times what they have, inflated; the others that were read
-#: wait. More would share few processors.
-_DECODED_AT_A_TIME: Final = 4
+#: So many threads decode manifests into columns; more would share few processors. While one is decoded that takes ten
+#: times what it has, inflated, and a library that decodes leaves about 10 MB to each thread on which it did.
+DECODERS: Final = 4
 #: How long files of local disks are read one after the other.
 _LOCAL_SECONDS: Final = 0.1
 
@@ -79,15 +78,18 @@ class ReadFile:
 
 
 class ManifestStore:
-    """What all groups share: files, the caches of lists and of filters, the number of parallel reads. memory: counts
-    what is read; by default any memory will do.
+    """What all groups share: files, the caches of lists and of filters, the number of parallel reads.
+
+    decoders: whose threads decode for `decode_each`; None: those of `runtime`. memory: counts what is read; by default
+    any memory will do.
 
     Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads, and those of FileBounds.
     """
 
-    def __init__(self, files: Files, settings: Settings, runtime: Runtime) -> None:
+    def __init__(self, files: Files, settings: Settings, runtime: Runtime, *, decoders: Runtime | None = None) -> None:
         self.files = files
         self.runtime = runtime
+        self._decoders = decoders or runtime
         self.io_threads = settings.io_threads
         self.bounds = FileBounds.of(settings.as_dict())
         #: Lists that were read, or written to disk. They are immutable, so none is ever stale.
@@ -99,7 +101,6 @@ class ManifestStore:
             settings.file_filter_cache_max_bytes, file_filters.size_of, runtime.mutex()
         )
         self.memory = MemoryBudget()
-        self._decoding = threading.Semaphore(_DECODED_AT_A_TIME)
 
     def use_memory(self, budget: MemoryBudget) -> None:
         """Count in this budget what is read: beyond it `read` raises ResourceExhausted."""
@@ -176,8 +177,8 @@ class ManifestStore:
     def decode_each(
         self, files: Iterable[ManifestFile], decode: Callable[[ManifestFile, bytes, Callable[[int], object]], Result]
     ) -> Iterator[Result]:
-        """Read manifests and call `decode` with each of them and its bytes, on several threads: also with those of
-        local disks, since decoding takes longer than reading. The results are in the order of `files`.
+        """Read manifests, and call `decode` with each of them and its bytes, both on several threads, also for local
+        disks: decoding takes longer than reading. The results are in the order of `files`.
 
         decode: its last argument is a function to call with the bytes of memory that it takes besides the file, as
         they become known, and in the end with those that its result has; that raises ResourceExhausted if there is no
@@ -193,7 +194,8 @@ class ManifestStore:
                     len(ahead) >= _AHEAD and length + sum(size for _, size in ahead) > _AHEAD_BYTES
                 ):
                     yield from _taken(ahead.popleft()[0])
-                ahead.append((self.runtime.begin(partial(self._decode, file, decode)), length))
+                reading = self.runtime.begin(partial(self.read, file.manifest_path))
+                ahead.append((self._decoders.begin(partial(self._decode, file, reading, decode)), length))
             while ahead:
                 yield from _taken(ahead.popleft()[0])
         finally:
@@ -201,17 +203,19 @@ class ManifestStore:
                 begun.abandon()
 
     def _decode(
-        self, file: ManifestFile, decode: Callable[[ManifestFile, bytes, Callable[[int], object]], Result]
+        self,
+        file: ManifestFile,
+        reading: Begun[ReadFile],
+        decode: Callable[[ManifestFile, bytes, Callable[[int], object]], Result],
     ) -> tuple[Result, ReadFile]:
-        read = self.read(file.manifest_path)
+        read = reading.result()
         own = read.memory.bytes
 
         def admit(size: int) -> None:
             read.memory.require(own + size, file.manifest_path)
 
         try:
-            with self._decoding:
-                return decode(file, read.data, admit), read
+            return decode(file, read.data, admit), read
         except BaseException:
             # As in `read`.
             read.memory.resize(0)

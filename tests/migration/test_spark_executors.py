@@ -46,7 +46,7 @@ import sys
 import iceberg_hms.migration.describing, iceberg_hms.migration.listing, iceberg_hms.migration.more_files
 from iceberg_hms.config import Settings
 from iceberg_hms.stores import open_stores
-open_stores(Settings.load({}, environ={})).runtime.close()
+open_stores(Settings.load({}, environ={})).close()
 print(iceberg_hms.__file__, iceberg_hms.__version__)
 """
     environment = {**os.environ, "PYTHONPATH": str(archive)}
