@@ -105,8 +105,7 @@ class MakeVending(Protocol):
 class Services:
     """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. use_manifest_memory: as
-    `MetadataCache.use_memory`, for manifests. manifest_columns: for scans and
-    maintenance.
+    `MetadataCache.use_memory`, for manifests. manifest_columns: for scans and maintenance.
     locks, make_vending: None for a catalog in memory."""
 
     settings: Settings
