@@ -17,7 +17,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.stage_proofs import StageProofs
@@ -32,10 +32,8 @@ from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from iceberg_hms.metastore.tables.hive_tables import HmsHiveTables
 from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
+from simulation.world.columns import RecordedColumns
 from simulation.world.history import Answer, WriteAttempt
-
-if TYPE_CHECKING:
-    from iceberg_hms.planning.manifest_columns import ManifestColumns
 
 #: Seconds within which it begins, and for which its state of the table gets old before it uses it.
 _WITHIN = 2.0
@@ -206,8 +204,7 @@ class TableUser:
             stage_proofs=StageProofs(b""),
             open_input=_no_footers,
             use_manifest_memory=lambda _budget: None,
-            # Nobody scans a table here.
-            manifest_columns=cast("ManifestColumns", None),
+            manifest_columns=RecordedColumns(ports.manifests),
             new_snapshot_id=lambda: self._ids.get().pop(0),
             subscribe=lambda _listener: None,
             close=lambda: None,

@@ -294,7 +294,7 @@ def test_files_of_a_remote_store_are_read_by_many_threads_in_order(hive: HiveFol
     work = hive.work()
     table = TableOfFiles(metadata_file.decode(work.metadata, ""))
     manifests = ManifestStore(files, work.settings, runtime)  # type: ignore[arg-type]
-    stores: Any = Stores(runtime, files, manifests, ManifestColumns(manifests))  # type: ignore[arg-type]
+    stores: Any = Stores(runtime, runtime, files, manifests, ManifestColumns(manifests))  # type: ignore[arg-type]
     listed = []
     for number in range(150):
         data = Path(write(tmp_path / str(number), rows(number)).removeprefix("file:")).read_bytes()
