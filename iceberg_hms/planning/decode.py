@@ -51,19 +51,19 @@ def decode_columns(
     that decoding takes, in bytes, as it becomes known.
     Raises CorruptFile and FileBeyondLimit for a file that `decode_manifest` refuses, and what `admit` raises.
     """
+    admit = admit or _any
     stored = open_manifest(data, location, manifest_file, bounds)
     try:
         partition = partition_columns(stored)
         nested = None
         if stored.container.record_count >= SMALL_ENTRIES:
-            nested = arrow_avro.read(stored, partition, admit or _any)
+            nested = arrow_avro.read(stored, partition, admit)
         if nested is None:
-            nested = _read(stored, partition, admit or _any, with_statistics=stats is None or bool(stats))
+            nested = _read(stored, partition, admit, with_statistics=stats is None or bool(stats))
         found = flat_columns(nested, partition, stats)
     except _DAMAGED as error:
         raise CorruptFile(location, f"an entry is not a manifest's: {error}") from error
-    if admit is not None:
-        admit(found.get_total_buffer_size())
+    admit(found.get_total_buffer_size())
     return found
 
 

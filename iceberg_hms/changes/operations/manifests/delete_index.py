@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from iceberg_hms.changes.operations.manifests.range_index import RangeIndex
@@ -68,11 +69,10 @@ class DeleteIndex:
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
         columns = _DataColumns(data_file, self._base.schema)
-        own, scope = self._by_path.get(file_key(data_file.file_path)), self._by_partition.get(partition_key(data_file))
-        for each in (
-            *(own or ()),
-            *(scope.near(columns) if scope is not None else ()),
-            *(self._everywhere.near(columns) if self._everywhere else ()),
+        for each in chain(
+            self._by_path.get(file_key(data_file.file_path), ()),
+            self._by_partition.get(partition_key(data_file), _NONE).near(columns),
+            self._everywhere.near(columns),
         ):
             if sequence_number <= each.newest and each.may_delete(columns):
                 yield each.entry
@@ -112,7 +112,7 @@ class _Scope:
 
     def __init__(self) -> None:
         self._ranges: dict[int, RangeIndex[_Deletes]] = {}
-        #: Those that no range of values rules out.
+        #: Those without a column whose values all lie within known bounds.
         self._others: list[_Deletes] = []
 
     def __bool__(self) -> bool:
@@ -127,11 +127,15 @@ class _Scope:
         self._others.append(deletes)
 
     def near(self, data: _DataColumns) -> Iterator[_Deletes]:
-        """All but those that the range of one column rules out: thousands in a partition that is changed a lot."""
+        """The delete files that may apply, judged by one column of each: a partition that changes a lot has thousands,
+        and a data file overlaps few of them."""
         yield from self._others
         for column_id, ranges in self._ranges.items():
             column = data[column_id]
             yield from ranges.overlapping(column.lower, column.upper) if column.is_bounded else ranges
+
+
+_NONE: Final = _Scope()
 
 
 class _Column(NamedTuple):
@@ -170,7 +174,7 @@ _UNKNOWN: Final = _Column(may_be_null=True, is_all_null=False, may_be_nan=True, 
 
 
 class _DataColumns(dict[int, _Column]):
-    """What a data file says of columns of a schema, by id; read when it is asked for."""
+    """The metrics of a data file, by column id. They are decoded once a delete file is compared with them."""
 
     def __init__(self, file: DataFile, schema: Schema) -> None:
         path = file.file_path.encode(errors="surrogatepass")
