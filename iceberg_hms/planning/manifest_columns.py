@@ -59,11 +59,12 @@ class ManifestColumns:
         self._kept = kept
 
     def uncached(self) -> ManifestColumns:
-        """What reads the manifests themselves: for those who delete what no manifest has."""
+        """A reader that never asks the cache: for callers that delete the files which no manifest names."""
         return ManifestColumns(self._reader)
 
     def share_of_memory(self) -> HeldMemory:
-        """What counts columns that a caller keeps: they count until it takes the next ones, otherwise."""
+        """A new share of the memory budget, for a caller that keeps columns: `read` counts those of a manifest only
+        until the caller takes the next ones."""
         return self._reader.memory.share()
 
     def read(self, files: Sequence[ManifestFile], stats: frozenset[int] | None = None) -> Iterator[pa.RecordBatch]:

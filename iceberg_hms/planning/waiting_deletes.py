@@ -27,7 +27,7 @@ from iceberg_hms.planning.partition_columns import named_partition, partition_fi
 #: What a delete file waits for: a data file of a partition, or one whose path ends so, or (None) any.
 _Key: TypeAlias = PartitionKey | str | None
 
-#: What an entry takes, with what `DeleteIndex` knows of it, in times of its columns: 4 to 9.
+#: How many times the bytes of its columns an entry takes, with what `DeleteIndex` keeps of it. Measured: 4 to 9.
 _TIMES_COLUMNS: Final = 6
 #: Names in paths that end otherwise once they are normalized.
 _ODD_NAMES: Final = pa.array(["", ".", "..", "localhost"])

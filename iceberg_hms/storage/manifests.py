@@ -62,8 +62,8 @@ BATCH_BYTES: Final = 64 * 1024 * 1024
 #: Decoded they take ten to twenty times as many.
 _AHEAD_BYTES: Final = 4 * 1024 * 1024
 _AHEAD: Final = 2
-#: So many threads decode manifests into columns; more would share few processors. While one is decoded that takes ten
-#: times what it has, inflated, and a library that decodes leaves about 10 MB to each thread on which it did.
+#: How many threads decode manifests into columns. Decoding takes ten times the inflated size of a manifest, and
+#: DataFusion leaves about 10 MB to each thread on which it decoded; more threads would only share few processors.
 DECODERS: Final = 4
 #: How long files of local disks are read one after the other.
 _LOCAL_SECONDS: Final = 0.1

@@ -1,4 +1,4 @@
-"""Manifests as columns, made of the records that they are here."""
+"""The simulation keeps manifests as records: this makes the columns that maintenance reads of them."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ Item = TypeVar("Item")
 class RangeIndex(Generic[Item]):
     """Items, each with the range of its values: lower and upper are in it, and all values have one order.
 
-    They are sorted by their lower ends. Who looks for a range starts with the last one that begins before its end, and
-    goes back until no earlier one reaches its begin.
+    The items are sorted by their lower ends. `overlapping` starts with the last item that begins before the range asked
+    for ends. It walks back, and stops where all items that are left end before that range begins.
     """
 
     def __init__(self) -> None:
