@@ -7,14 +7,14 @@ protocol's JSON has another rule for null, which `json_form` translates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.spelling import column_text, prefix_text, term_text, value_text
+from iceberg_hms.format.schema.plain_values import plain_value
 from iceberg_hms.format.schema.transforms import Transform
 
 #: How deep filters may be nested; operands of the same `and` or `or` count as side by side.
@@ -165,7 +165,11 @@ _SHOWN = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnReference:
-    """A column by its dotted name; comparing it makes a filter."""
+    """A column by its dotted name; comparing it with a value (`plain_value`) makes a filter. Raises InvalidInput for
+    what is no value, and for what is missing: null and NaN equal nothing."""
+
+    #: NumPy leaves a comparison with one of its values on the left to this class.
+    __array_ufunc__: ClassVar[None] = None
 
     name: str
 
@@ -199,15 +203,16 @@ class ColumnReference:
         return Predicate(Operator.IS_NAN, self.name)
 
     def is_in(self, values: Iterable[Any]) -> Expression:
-        return Predicate(Operator.IN, self.name, tuple(map(_value, values)))
+        return Predicate(Operator.IN, self.name, _values(values))
 
     def not_in(self, values: Iterable[Any]) -> Expression:
-        return Predicate(Operator.NOT_IN, self.name, tuple(map(_value, values)))
+        return Predicate(Operator.NOT_IN, self.name, _values(values))
 
     def starts_with(self, prefix: str) -> Expression:
-        if not isinstance(prefix, str):
+        found = plain_value(prefix)
+        if not isinstance(found, str):
             raise InvalidInput(f"a text starts with a text, found {prefix!r}")
-        return Predicate(Operator.STARTS_WITH, self.name, (prefix,))
+        return Predicate(Operator.STARTS_WITH, self.name, (found,))
 
 
 def col(name: str) -> ColumnReference:
@@ -297,10 +302,17 @@ def checked(given: object) -> Expression:
 
 
 def _value(given: object) -> Any:
-    if given is None:
-        raise InvalidInput("nothing equals null", next_step="use is_null() or is_not_null()")
-    if isinstance(given, float | Decimal) and given != given:
-        raise InvalidInput("nothing equals NaN", next_step="use is_nan()")
     if isinstance(given, ColumnReference | Expression):
         raise InvalidInput(f"a column is compared with a value, found {given!r}")
-    return given
+    value = plain_value(given)
+    if value is None:
+        raise InvalidInput("nothing equals null", next_step="use is_null() or is_not_null()")
+    if value != value:
+        raise InvalidInput("nothing equals NaN", next_step="use is_nan()")
+    return value
+
+
+def _values(given: object) -> tuple[Any, ...]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"a column is in a list of values, found {type(given).__name__}")
+    return tuple(map(_value, given))

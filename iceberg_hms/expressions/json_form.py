@@ -31,6 +31,7 @@ from iceberg_hms.expressions.expression import (
 from iceberg_hms.expressions.literals import ProtocolNumber, ProtocolText
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.json_fields import shown
+from iceberg_hms.format.schema.plain_values import NanoTimestamp
 from iceberg_hms.format.schema.transforms import Transform, parse_transform
 
 _MATCH_NULL: Final = frozenset({Operator.NOT_EQ, Operator.NOT_IN, Operator.NOT_STARTS_WITH, Operator.NOT_NAN})
@@ -154,8 +155,8 @@ def _value_to_json(value: Any) -> Any:
             return value
         case Decimal() | uuid.UUID():
             return str(value)
-        case bytes() | bytearray():
+        case bytes():
             return value.hex().upper()
-        case datetime.datetime() | datetime.date() | datetime.time():
+        case datetime.datetime() | datetime.date() | datetime.time() | NanoTimestamp():
             return value.isoformat()
     raise InvalidInput(f"{value!r} has no form in JSON")

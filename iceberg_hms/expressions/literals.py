@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.plain_values import NanoTimestamp, plain_value, time_of_text, timestamp_of_text
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - columns without zone count from this
@@ -31,7 +32,6 @@ _FLOATS: Final = {
     "double": (struct.Struct("<d"), sys.float_info.max),
 }
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NANOS: Final = re.compile(r"(.*\d{2}:\d{2}:\d{2}\.\d{6})(\d{1,3})(.*)")
 #: Digits of a decimal literal, far more than a decimal's 38.
 _DIGITS_MAX: Final = 100
 
@@ -67,8 +67,8 @@ class ProtocolNumber(int):
 def to_type(value: Any, of: Type, column: str) -> Any:
     """A value of a filter as the column stores values; a Gap for a number that lies between two of them, or beyond all.
 
-    value: a bool, int, float, Decimal, str, bytes, date, time, datetime or UUID; ISO texts stand for dates, times,
-    timestamps and UUIDs. A float beside a whole number or a decimal is the number that Python shows: 0.1 is one tenth.
+    value: what `plain_value` takes; ISO texts stand for dates, times, timestamps and UUIDs. A float beside a whole
+    number or a decimal is the number that Python shows: 0.1 is one tenth.
     Raises InvalidInput that names the column, if the value is not one of its type.
     """
     kind = values.kind_of(of)
@@ -76,7 +76,8 @@ def to_type(value: Any, of: Type, column: str) -> Any:
     if convert is None:
         raise InvalidInput(f"column {column} has type {of}, whose values have no order; filter it by is null")
     try:
-        return convert(value, of)
+        plain = value if isinstance(value, ProtocolText | ProtocolNumber) else plain_value(value)
+        return convert(plain, of)
     except (TypeError, ValueError, OverflowError, InvalidOperation, InvalidInput) as error:
         what, next_step = (error.message, error.next_step) if isinstance(error, InvalidInput) else (str(error), None)
         raise InvalidInput(
@@ -170,9 +171,9 @@ def _binary(value: Any, _of: Type) -> bytes:
         return bytes.fromhex(value)
     if isinstance(value, str):
         raise InvalidInput("a text is no bytes", next_step=r"write bytes as X'0aff', or give b'\x0a\xff' in Python")
-    if not isinstance(value, bytes | bytearray | memoryview):
+    if not isinstance(value, bytes):
         raise TypeError("it takes bytes")
-    return bytes(value)
+    return value
 
 
 def _date(value: Any, of: Type) -> int | Gap:
@@ -187,7 +188,7 @@ def _date(value: Any, of: Type) -> int | Gap:
 def _time(value: Any, _of: Type) -> int | Gap:
     if isinstance(value, ProtocolNumber):
         return _located(value, *_RANGES["long"], 0, int)
-    found = value if isinstance(value, datetime.time) else datetime.time.fromisoformat(_string(value, _of))
+    found = value if isinstance(value, datetime.time) else time_of_text(_string(value, _of))
     if found.tzinfo is not None:
         raise ValueError("it takes times without a zone")
     return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
@@ -200,14 +201,13 @@ def _timestamp(value: Any, of: Type) -> int | Gap:
         # Microseconds in Java, whatever the column's unit.
         return _located(value * 1000 if in_nanos else value, *_RANGES["long"], 0, int)
     nanos, is_of_protocol = 0, isinstance(value, ProtocolText)
-    if isinstance(value, str) and (match := _NANOS.fullmatch(value)):
-        if not in_nanos and match[2].strip("0"):
-            raise ValueError("it has no nanoseconds")
-        nanos = int(match[2].ljust(3, "0"))
-        value = match[1] + match[3]
     if isinstance(value, str):
         is_date = _DATE.fullmatch(value)
-        value = datetime.date.fromisoformat(value) if is_date else datetime.datetime.fromisoformat(value)
+        value = datetime.date.fromisoformat(value) if is_date else timestamp_of_text(value)
+    if isinstance(value, NanoTimestamp):
+        if not in_nanos:
+            raise ValueError("it takes no nanoseconds")
+        value, nanos = value.moment, value.nanos
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         value = datetime.datetime.combine(value, datetime.time(), datetime.UTC if has_zone else None)
     if not isinstance(value, datetime.datetime):

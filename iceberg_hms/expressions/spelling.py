@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
+from iceberg_hms.format.schema.plain_values import NanoTimestamp, time_of_text, timestamp_of_text
+
 #: Words that are no column unless they are quoted.
 KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "nan", "like", "between", "true", "false"})
-#: Nanoseconds, for which Python's datetime has no room.
-_NANOSECONDS: Final = re.compile(r".*:\d{2}\.\d{7,9}(?!\d).*")
 #: Floats for which the syntax has no word, as numbers that no float reaches.
 _INFINITE: Final = {math.inf: "1e999", -math.inf: "-1e999"}
 _PLAIN: Final = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
@@ -52,9 +52,9 @@ def value_text(value: Any) -> str:
             return shown if "." in shown else f"{shown}."
         case str():
             return _quoted(value)
-        case bytes() | bytearray() | memoryview():
-            return f"X'{bytes(value).hex()}'"
-        case datetime.datetime():
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime.datetime() | NanoTimestamp():
             return f"timestamp '{value.isoformat(' ')}'"
         case datetime.date():
             return f"date '{value.isoformat()}'"
@@ -89,16 +89,14 @@ def read_pattern(pattern: str) -> tuple[str, bool] | None:
     return "".join(found), False
 
 
-def _timestamp(text: str) -> datetime.datetime | datetime.date | str:
-    if _NANOSECONDS.fullmatch(text):
-        return text
-    return datetime.date.fromisoformat(text) if len(text) == _DATE_LENGTH else datetime.datetime.fromisoformat(text)
+def _timestamp(text: str) -> datetime.datetime | datetime.date | NanoTimestamp:
+    return datetime.date.fromisoformat(text) if len(text) == _DATE_LENGTH else timestamp_of_text(text)
 
 
 #: How a text is read by the word before it; all raise ValueError.
 TYPED: Final[dict[str, Callable[[str], Any]]] = {
     "date": datetime.date.fromisoformat,
-    "time": datetime.time.fromisoformat,
+    "time": time_of_text,
     "timestamp": _timestamp,
     "timestamptz": _timestamp,
     "uuid": uuid.UUID,

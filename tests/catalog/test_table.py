@@ -1,7 +1,11 @@
 """A table object: the state that it has, how it follows the table, and whose names its verbs have."""
 
 import inspect
+from decimal import Decimal
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyiceberg.catalog
 import pyiceberg.table
 import pytest
@@ -15,8 +19,10 @@ from iceberg_hms.catalog.operations.builders import SchemaBuilder, SortOrderBuil
 from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.transaction import Transaction
-from iceberg_hms.errors import NoSuchTable
+from iceberg_hms.errors import InvalidInput, NoSuchTable
+from iceberg_hms.expressions import col
 from iceberg_hms.format.manifests.manifest import DataFile
+from tests.format.missing_values import MISSING
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
@@ -28,6 +34,10 @@ def table(catalog):
 
 def data_file(name):
     return DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)
+
+
+def live(table):
+    return set(table.refresh().scan().plan().column("path").to_pylist())
 
 
 def test_a_new_table_has_its_schema_and_properties_and_no_snapshot(table):
@@ -134,3 +144,39 @@ def test_a_dropped_table_cannot_be_refreshed(table, catalog):
     catalog.drop_table("logging.events")
     with pytest.raises(NoSuchTable):
         table.refresh()
+
+
+@pytest.mark.parametrize("delete", [lambda value: col("c") != value, lambda value: col("c").not_in([value])])
+@pytest.mark.parametrize("of", ["int", "double", "decimal(9, 2)", "string", "date", "timestamp", "timestamp_ns"])
+def test_no_row_is_deleted_for_being_unequal_to_a_missing_value(catalog, of, delete):
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "c", "required": False, "type": of}]}
+    table = catalog.create_table("logging.rows", schema, properties={"format-version": "3"}, partition_spec=["c"])
+    stored = {"string": "a", "double": 1.5, "decimal(9, 2)": Decimal("1.50")}.get(of, 1)
+    table.append([DataFile("file:/d/a", "PARQUET", 1, 10, partition={"c": stored})])
+    for missing in MISSING.values():
+        with pytest.raises(InvalidInput, match="nothing equals"):
+            table.delete(delete(missing))
+    assert live(table) == {"file:/d/a"}
+
+
+def test_a_timestamp_of_another_library_deletes_the_rows_that_its_text_does(catalog):
+    nanos = {"type": "struct", "fields": [{"id": 1, "name": "t", "required": False, "type": "timestamp_ns"}]}
+    start, text = 1_617_235_200 * 10**9, "2021-04-01T00:00:00.000000500"
+    values = [text, pd.Timestamp(text), np.datetime64(text), pa.scalar(start + 500, pa.timestamp("ns"))]
+    for number, value in enumerate(values):
+        table = catalog.create_table(
+            f"logging.rows{number}", nanos, properties={"format-version": "3"}, partition_spec=["t"]
+        )
+        files = [
+            DataFile(f"file:/d/{number}{at}", "PARQUET", 1, 10, partition={"t": start + at}) for at in (0, 499, 500)
+        ]
+        table.append(files)
+        table.delete(col("t") >= value)
+        assert live(table) == {f"file:/d/{number}0", f"file:/d/{number}499"}
+    micros = {"type": "struct", "fields": [{"id": 1, "name": "t", "required": False, "type": "timestamp"}]}
+    table = catalog.create_table("logging.micros", micros, partition_spec=["t"])
+    table.append([DataFile("file:/d/m", "PARQUET", 1, 10, partition={"t": start // 1_000})])
+    for value in values:
+        with pytest.raises(InvalidInput, match="it takes no nanoseconds"):
+            table.delete(col("t") < value)
+    assert live(table) == {"file:/d/m"}

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, as_expression, col
 from iceberg_hms.expressions.expression import And, Operator, Or, Predicate
+from tests.format.missing_values import MISSING
 
 LEVEL, ID = col("level"), col("id")
 
@@ -56,6 +64,42 @@ def test_null_and_other_columns_are_no_values(given: Any) -> None:
 def test_nothing_equals_nan(given: Any) -> None:
     with pytest.raises(InvalidInput, match=r"use is_nan\(\)"):
         ID.is_in([given])
+
+
+COMPARISONS: dict[str, Callable[[Any], Any]] = {
+    **{each.__name__: partial(each, ID) for each in (eq, ne, lt, le, gt, ge)},
+    "in": lambda value: ID.is_in([1, value]),
+    "not in": lambda value: ID.not_in([1, value]),
+    "starts with": ID.starts_with,
+}
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_nothing_is_compared_with_a_missing_value(comparison: str) -> None:
+    for missing in MISSING.values():
+        with pytest.raises(InvalidInput, match=r"nothing equals (null|NaN)|starts with a text"):
+            COMPARISONS[comparison](missing)
+
+
+def test_values_of_other_libraries_become_python_s() -> None:
+    expected = ID.is_in([1, 2])
+    assert ID.is_in(np.array([1, 2], dtype=np.int8)) == ID.is_in(pd.Series([1, 2])) == expected
+    assert ID.is_in(pa.array([1, 2])) == ID.is_in(pa.chunked_array([[1], [2]])) == expected
+    assert str(pd.Timestamp("2021-04-01T00:00:00.000000500") != LEVEL) == (
+        "level <> timestamp '2021-04-01 00:00:00.000000500'"
+    )
+    # NumPy and pandas compare first where their value is on the left.
+    day = datetime.date(2021, 4, 1)
+    assert (np.int64(1) < ID) == Predicate(Operator.GT, "id", (1,))
+    assert (np.datetime64("2021-04-01") != LEVEL) == Predicate(Operator.NOT_EQ, "level", (day,))
+    at = datetime.datetime(2021, 4, 1)  # noqa: DTZ001 - of a column without zone
+    assert (pd.Timestamp("2021-04-01") <= LEVEL) == Predicate(Operator.GT_EQ, "level", (at,))
+
+
+@pytest.mark.parametrize("given", ["ab", b"ab", {"a": 1}, 7, None, pd.NA])
+def test_a_list_of_values_is_no_text_and_no_number(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="a column is in a list of values"):
+        LEVEL.not_in(given)
 
 
 @pytest.mark.parametrize("given", [7, None, b"a"])

@@ -12,6 +12,7 @@ import pytest
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
 from iceberg_hms.expressions.binding import bind
+from iceberg_hms.expressions.expression import Operator, Predicate
 from iceberg_hms.expressions.json_form import from_json, to_json
 from iceberg_hms.format.schema.schema import Schema
 
@@ -185,7 +186,7 @@ def test_a_filter_that_is_nested_too_deep_is_refused() -> None:
 
 def test_an_object_has_no_form_in_json() -> None:
     with pytest.raises(InvalidInput, match="no form in JSON"):
-        to_json(object() == ID)
+        to_json(Predicate(Operator.EQ, "id", (object(),)))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,17 @@ import math
 import sys
 import uuid
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.literals import Gap, ProtocolText, to_type
 from iceberg_hms.format.schema.types import StructType, parse_type
+from tests.format.missing_values import MISSING
 
 UTC = datetime.UTC
 FLOAT_MAX = 3.4028234663852886e38
@@ -104,12 +108,117 @@ def test_a_value_becomes_one_of_the_column_s_type(value: Any, kind: str, expecte
         ("1970-01-01T00:00:00.000001001", "timestamp", "no nanoseconds"),
         (7, "timestamp", "it takes timestamps"),
         (datetime.time(1, tzinfo=UTC), "time", "without a zone"),
+        ("10:00:00.1234567", "time", "digits beyond microseconds"),
+        ("2021-04-01T00:00:00.0000000001", "timestamp_ns", "digits beyond nanoseconds"),
+        ("2021-04-01T00:00:00,0000001", "timestamp", "no nanoseconds"),
         (b"", "variant", "no order"),
     ],
 )
 def test_another_value_is_refused_with_the_column_s_name(value: Any, kind: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=rf"column c .*({says})"):
         to_type(value, parse_type(kind), "c")
+
+
+NANOS: Final = 18_718 * 86_400 * 10**9
+#: Values of other libraries -> column type -> the stored value; types that are not named take none of them.
+FOREIGN: Final[list[tuple[list[Any], dict[str, Any]]]] = [
+    ([np.bool_(True), pa.scalar(True)], {"boolean": True}),
+    (
+        [np.int8(7), np.uint64(7), pa.scalar(7), pa.scalar(7, pa.uint8()), pd.array([7], dtype="Int64")[0]],
+        {"int": 7, "long": 7, "float": 7.0, "double": 7.0, "decimal(9, 2)": Decimal("7.00")},
+    ),
+    (
+        [np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5), pa.scalar(0.5, pa.float32())],
+        {"int": Gap(0, 1), "long": Gap(0, 1), "float": 0.5, "double": 0.5, "decimal(9, 2)": Decimal("0.50")},
+    ),
+    (
+        [np.float32(0.1), pa.scalar(0.1, pa.float32())],
+        {
+            "int": Gap(0, 1),
+            "long": Gap(0, 1),
+            "float": 0.10000000149011612,
+            "double": 0.10000000149011612,
+            "decimal(9, 2)": Gap(Decimal("0.10"), Decimal("0.11")),
+        },
+    ),
+    (
+        [pa.scalar(Decimal("1.50")), pa.scalar(Decimal("1.50"), pa.decimal256(9, 2))],
+        {"int": Gap(1, 2), "long": Gap(1, 2), "float": 1.5, "double": 1.5, "decimal(9, 2)": Decimal("1.50")},
+    ),
+    ([np.str_("text"), pa.scalar("text"), pd.Categorical(["text"])[0]], {"string": "text"}),
+    ([np.bytes_(b"ab"), pa.scalar(b"ab"), bytearray(b"ab"), memoryview(b"ab")], {"binary": b"ab", "fixed[2]": b"ab"}),
+    ([pa.scalar(uuid.UUID(int=7).bytes, pa.uuid())], {"uuid": uuid.UUID(int=7)}),
+    ([pa.scalar(7, pa.time64("us")), pa.scalar(7_000, pa.time64("ns"))], {"time": 7}),
+    (
+        [np.datetime64("2021-04"), np.datetime64("2021-04-01"), pa.scalar(datetime.date(2021, 4, 1), pa.date64())],
+        {
+            "date": 18_718,
+            **{
+                f"timestamp{zone}{unit}": NANOS // (1 if unit else 1_000) for zone in ("", "tz") for unit in ("", "_ns")
+            },
+        },
+    ),
+    (
+        [
+            *(np.datetime64("2021-04-01T01", unit) for unit in ("h", "m", "s", "ms", "us", "ns")),
+            *(pd.Timestamp("2021-04-01T01").as_unit(unit) for unit in ("s", "ms", "us", "ns")),
+            pa.scalar(NANOS + 3_600 * 10**9, pa.timestamp("ns")),
+        ],
+        {"timestamp": NANOS // 1_000 + 3_600 * 10**6, "timestamp_ns": NANOS + 3_600 * 10**9},
+    ),
+    (
+        [
+            pd.Timestamp("2021-04-01T03+02:00"),
+            pd.Timestamp("2021-04-01T03", tz="Europe/Berlin"),
+            pa.scalar(NANOS + 3_600 * 10**9, pa.timestamp("ns", "Europe/Berlin")),
+        ],
+        {"timestamptz": NANOS // 1_000 + 3_600 * 10**6, "timestamptz_ns": NANOS + 3_600 * 10**9},
+    ),
+    (
+        [
+            np.datetime64(NANOS + 500, "ns"),
+            pd.Timestamp("2021-04-01T00:00:00.000000500"),
+            pa.scalar(NANOS + 500, pa.timestamp("ns")),
+        ],
+        {"timestamp_ns": NANOS + 500},
+    ),
+    (
+        [pd.Timestamp("2021-04-01T02:00:00.000000500+02:00"), pa.scalar(NANOS + 500, pa.timestamp("ns", "UTC"))],
+        {"timestamptz_ns": NANOS + 500},
+    ),
+    (
+        [
+            *(np.timedelta64(7, unit) for unit in ("D", "us")),
+            *(pd.Timedelta(7), pd.Period("2021-04"), pd.Interval(1, 2), np.complex64(7), np.array([7])),
+            *(pa.scalar(7, pa.duration("us")), pa.scalar([7]), np.longdouble("0.1"), np.datetime64(7, "ps")),
+        ],
+        {},
+    ),
+]
+TYPES: Final = (
+    *("boolean", "int", "long", "float", "double", "decimal(9, 2)", "string", "uuid", "binary", "fixed[2]", "date"),
+    *("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"),
+)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_value_of_another_library_is_taken_exactly_or_refused(kind: str) -> None:
+    of = parse_type(kind)
+    for given, expected in FOREIGN:
+        for value in given:
+            if kind in expected:
+                found = to_type(value, of, "c")
+                assert (found, type(found)) == (expected[kind], type(expected[kind])), repr(value)
+            else:
+                with pytest.raises(InvalidInput, match="column c of type"):
+                    to_type(value, of, "c")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_missing_value_is_one_of_no_type(kind: str) -> None:
+    for missing in (None, *MISSING.values()):
+        with pytest.raises(InvalidInput, match="column c of type"):
+            to_type(missing, parse_type(kind), "c")
 
 
 def test_a_struct_has_no_values_to_compare() -> None:

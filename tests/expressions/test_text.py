@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
 from iceberg_hms.expressions.expression import Operator, Predicate
+from iceberg_hms.format.schema.plain_values import NanoTimestamp
 from iceberg_hms.format.schema.transforms import Bucket, Day, Truncate
 
 ID, LEVEL = col("id"), col("level")
@@ -51,7 +52,10 @@ APRIL = datetime.datetime(2021, 4, 1)  # noqa: DTZ001 - columns without a zone h
             "event_time < timestamptz '2021-04-01T10:00:00Z'",
             seen < APRIL.replace(hour=10, tzinfo=datetime.UTC),
         ),
-        ("event_time < timestamp '2021-04-01 00:00:00.123456789'", seen < "2021-04-01 00:00:00.123456789"),
+        (
+            "event_time < timestamp '2021-04-01 00:00:00.123456789'",
+            seen < NanoTimestamp(datetime.datetime(2021, 4, 1, 0, 0, 0, 123456), 789),  # noqa: DTZ001
+        ),
         ("opens = time '10:00:00'", col("opens") == datetime.time(10)),
         ("key = uuid '00000000-0000-0000-0000-000000000001'", col("key") == uuid.UUID(int=1)),
         ("day = date '2021-04-01'", col("day") == datetime.date(2021, 4, 1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_VERSION, RowLineage, states_lineage
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+from iceberg_hms.format.schema.plain_values import plain_value
 
 #: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
 FILE_BYTES: Final = 1_000
@@ -151,8 +153,9 @@ class NewFileOperations(Submitter[Result]):
 def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[GivenFile]:
     """The files that a caller gives, in a list: an iterator would be at its end when it is read again.
 
-    kinds: what a file may be, `str` (a location), DataFile, or both. Raises InvalidInput for all else; a text is one
-    file, not a list of its characters.
+    kinds: what a file may be, `str` (a location), DataFile, or both. Partition values become Python's own
+    (`plain_value`): a missing one is null. Raises InvalidInput for all else; a text is one file, not a list of its
+    characters.
     """
     wanted = " or ".join({str: "its location as text", DataFile: "a DataFile"}[kind] for kind in kinds)
     if isinstance(files, str | DataFile) or not isinstance(files, Iterable):
@@ -161,7 +164,14 @@ def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[G
     for each in given:
         if not isinstance(each, kinds):
             raise InvalidInput(f"not a file: {_shown(each)}", next_step=f"name each file by {wanted}")
-    return given
+    return [_with_plain_partition(each) if isinstance(each, DataFile) else each for each in given]
+
+
+def _with_plain_partition(file: DataFile) -> DataFile:
+    plain = {name: plain_value(value) for name, value in file.partition.items()}
+    return (
+        file if all(plain[name] is value for name, value in file.partition.items()) else replace(file, partition=plain)
+    )
 
 
 def _shown(given: object) -> str:

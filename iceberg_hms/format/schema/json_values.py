@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -18,26 +18,30 @@ from typing import Any, Final
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.plain_values import NanoTimestamp, plain_value, time_of_text, timestamp_of_text
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 
 #: Types whose default is null, always (spec: Default values).
 WITHOUT_DEFAULT: Final = frozenset({"unknown", "variant", "geometry", "geography"})
 
 _INT_BITS: Final = {"int": 32, "long": 64}
-#: The part of a text after its seconds, for types that count nanoseconds.
-_NANOS: Final = re.compile(r"(?P<whole>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>\+00:00|Z)?")
 
 
 def default_json(of: Type, value: Any) -> Any:
     """The JSON form of a column's default value; None stays None.
 
-    value: a Python value (bool, int, float, str, bytes, Decimal, UUID, date, time, datetime) or the JSON form itself,
-    such as "2021-04-01" for a date or hexadecimal text for binary. A datetime for a timestamptz has a zone, one for a
-    timestamp has none.
-    Raises InvalidInput for a value that the type does not have, for nested types, and for types without defaults.
+    value: what `plain_value` takes, or the JSON form itself, such as "2021-04-01" for a date or hexadecimal text for
+    binary. A datetime for a timestamptz has a zone, one for a timestamp has none.
+    Raises InvalidInput for a value that the type does not have, for a missing value other than None, for nested types,
+    and for types without defaults.
     """
     if value is None:
         return None
+    given, value = value, plain_value(value)
+    if value is None:
+        raise InvalidInput(
+            f"a missing value ({type(given).__name__}) is no default", next_step="give None for no default"
+        )
     if not isinstance(of, PrimitiveType) or of.kind in WITHOUT_DEFAULT:
         raise InvalidInput(f"a column of type {of} cannot have a default value")
     try:
@@ -96,31 +100,21 @@ def _date(of: PrimitiveType, value: Any) -> str:
 
 def _time(of: PrimitiveType, value: Any) -> str:
     if isinstance(value, str):
-        value = time.fromisoformat(value)
+        value = time_of_text(value)
     if not isinstance(value, time) or value.tzinfo is not None:
         raise _refuse(of, value)
     return value.isoformat()
 
 
 def _timestamp(of: PrimitiveType, value: Any) -> str:
-    with_zone = of.kind.startswith("timestamptz")
-    if isinstance(value, str) and of.kind.endswith("_ns"):
-        return _nanoseconds(of, value)
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if not isinstance(value, datetime) or (value.tzinfo is not None) != with_zone:
+    with_zone, in_nanos = of.kind.startswith("timestamptz"), of.kind.endswith("_ns")
+    found = timestamp_of_text(value) if isinstance(value, str) else value
+    moment = found.moment if in_nanos and isinstance(found, NanoTimestamp) else found
+    if not isinstance(moment, datetime) or (moment.tzinfo is not None) != with_zone:
         raise _refuse(of, value)
-    return (value.astimezone(UTC) if with_zone else value).isoformat()
-
-
-def _nanoseconds(of: PrimitiveType, text: str) -> str:
-    # Python's datetime ends at microseconds.
-    match = _NANOS.fullmatch(text)
-    if match is None or (match["zone"] is not None) != of.kind.startswith("timestamptz"):
-        raise _refuse(of, text)
-    datetime.fromisoformat(match["whole"])
-    fraction = f".{match['fraction']}" if match["fraction"] else ""
-    return match["whole"] + fraction + ("+00:00" if match["zone"] else "")
+    if with_zone:
+        moment = moment.astimezone(UTC)
+    return (replace(found, moment=moment) if isinstance(found, NanoTimestamp) else moment).isoformat()
 
 
 def _string(of: PrimitiveType, value: Any) -> str:

@@ -38,6 +38,12 @@ _STRUCTS = {
     "timestamp_ns": struct.Struct("<q"),
     "timestamptz_ns": struct.Struct("<q"),
 }
+#: The Python classes of values. `struct` takes others as well, a text for a boolean among them.
+_CLASSES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(_STRUCTS, (int,)),
+    "boolean": (bool,),
+    **dict.fromkeys(("float", "double"), (int, float)),
+}
 # Promoting a column does not rewrite its bounds: their length shows the type that they were written with.
 _PROMOTED: dict[str, tuple[struct.Struct, Callable[[Any], Any]]] = {
     "long": (_STRUCTS["int"], int),
@@ -86,7 +92,7 @@ def to_bytes(of: Type, value: Any) -> bytes:
     name = kind_of(of)
     try:
         if name in _STRUCTS:
-            return _STRUCTS[name].pack(value)
+            return _STRUCTS[name].pack(_checked(name, value))
         if name == "string":
             return str.encode(value, "utf-8")
         if name == "uuid":
@@ -98,6 +104,12 @@ def to_bytes(of: Type, value: Any) -> bytes:
     except (struct.error, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{value!r} is not a value of type {of}: {error}") from error
     raise InvalidInput(f"Type {of} has no single-value form")
+
+
+def _checked(kind: str, value: Any) -> Any:
+    if not isinstance(value, _CLASSES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        raise TypeError(f"it is of class {type(value).__name__}")
+    return value
 
 
 def from_bytes(of: Type, data: bytes) -> Any:

@@ -13,6 +13,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import CommitFailed, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from tests.format.missing_values import MISSING
 
 PARTITION_STATISTICS = {"statistics-path": "file:/warehouse/p.parquet", "file-size-in-bytes": 9}
 STATISTICS = {
@@ -170,3 +171,21 @@ def test_a_refused_type_or_transform_leaves_no_warning(table: Table, caplog: pyt
             refused()
     gc.collect()
     assert [each for each in caplog.records if each.name.endswith("builders")] == []
+
+
+@pytest.mark.parametrize("of", ["boolean", "int", "double", "decimal(9, 2)", "string", "date", "timestamp_ns"])
+def test_a_missing_value_is_no_default_no_doc_and_no_property(table: Table, of: str) -> None:
+    table.upgrade_table_version(3)
+    table.update_schema().add_column("old", of).commit()
+    before = table.metadata_location
+    for missing in MISSING.values():
+        builder = table.update_schema()
+        for refused in (
+            lambda builder=builder, missing=missing: builder.add_column("new", of, default_value=missing),
+            lambda builder=builder, missing=missing: builder.set_default_value("old", missing),
+            lambda missing=missing: table.update_schema().add_column("new", of, doc=missing).commit(),
+            lambda missing=missing: table.set_properties({"owner": missing}),
+        ):
+            with pytest.raises(InvalidInput):
+                refused()
+    assert table.metadata_location == before

@@ -5,6 +5,8 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +19,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.format.missing_values import NANS, NULLS
 
 SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us"))])
 DAYS = {"one": 1, "two": 2, "three": 3}
@@ -402,3 +405,52 @@ def test_each_folder_is_looked_at_once(links: str) -> None:
     for number in range(100):
         folders.own_key(f"{links}/link/in/day={number % 3}/{number}")
     assert files.looks == links.count("/") - 2 + 2 + 3
+
+
+PARTITIONS = {
+    "boolean": [(np.bool_(True), True)],
+    "int": [(np.int64(3), 3), (pa.scalar(3, pa.uint8()), 3)],
+    "float": [(np.float32(0.5), 0.5)],
+    "string": [(np.str_("a"), "a"), (pa.scalar("a"), "a")],
+    "binary": [(bytearray(b"a"), b"a"), (memoryview(b"a"), b"a")],
+    "date": [(np.int32(3), 3)],
+    "timestamp": [(np.int64(3), 3)],
+}
+REFUSED = [True, "true", datetime.date(2021, 4, 1), pd.Timestamp("2021-04-01"), np.datetime64("2021-04-01"), [1]]
+
+
+@pytest.mark.parametrize("of", PARTITIONS)
+def test_the_partition_of_a_missing_value_is_that_of_null(catalog, of):
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "c", "required": False, "type": of}]}
+    table = catalog.create_table("logging.parts", schema, partition_spec=["c"])
+    given = [*((value, None) for value in NULLS.values()), *PARTITIONS[of]]
+    table.append([DataFile(f"file:/d/{at}", "PARQUET", 1, 10, {"c": value}) for at, (value, _) in enumerate(given)])
+    manifests = catalog.manifests()
+    stored = {
+        each.data_file.file_path: each.data_file.partition["c"]
+        for each in manifests.entries(manifests.list(table.current_snapshot()))
+    }
+    assert stored == {f"file:/d/{at}": value for at, (_, value) in enumerate(given)}
+    for value in [] if of == "float" else NANS.values():
+        with pytest.raises(InvalidInput, match="Cannot store partition value"):
+            table.append([DataFile("file:/d/nan", "PARQUET", 1, 10, {"c": value})])
+
+
+@pytest.mark.parametrize(
+    "of", ["boolean", "int", "long", "float", "double", "date", "timestamp", "decimal(9, 2)", "binary"]
+)
+def test_a_partition_value_of_another_class_is_refused(catalog, of):
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "c", "required": False, "type": of}]}
+    table = catalog.create_table("logging.parts", schema, partition_spec=["c"])
+    for value in REFUSED[of == "boolean" :]:
+        with pytest.raises(InvalidInput, match=r"Cannot store partition value|no single value"):
+            table.append([DataFile("file:/d/a", "PARQUET", 1, 10, {"c": value})])
+    assert table.current_snapshot() is None
+
+
+@pytest.mark.parametrize("field", ["record_count", "file_size_in_bytes"])
+def test_a_count_that_is_missing_is_refused(table, field):
+    for value in (None, "1", 1.5, *NULLS.values(), *NANS.values()):
+        record = replace(DataFile("file:/d/a", "PARQUET", 1, 10, {"event_time_day": 1}), **{field: value})
+        with pytest.raises(InvalidInput, match="no whole number"):
+            table.append([record])

@@ -7,11 +7,15 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.json_values import default_json
 from iceberg_hms.format.schema.types import parse_type
+from tests.format.missing_values import MISSING
 
 AT = datetime.datetime(2021, 4, 1, 12, 30, 5, 250)  # noqa: DTZ001 - of a column without zone
 EAST = datetime.timezone(datetime.timedelta(hours=2))
@@ -95,3 +99,67 @@ def test_values_get_the_form_of_the_spec(kind: str, value: Any, expected: Any) -
 def test_what_the_type_does_not_have_is_refused(kind: Any, value: Any) -> None:
     with pytest.raises(InvalidInput):
         default_json(parse_type(kind), value)
+
+
+TYPES = (
+    *("boolean", "int", "long", "float", "double", "decimal(9, 2)", "string", "uuid", "binary", "fixed[2]", "date"),
+    *("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"),
+)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_missing_value_is_no_default(kind: str) -> None:
+    for missing in MISSING.values():
+        with pytest.raises(InvalidInput, match=r"no default|not a value|no JSON form"):
+            default_json(parse_type(kind), missing)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("boolean", np.bool_(True), True),
+        ("int", np.int16(34), 34),
+        ("int", np.int64(1 << 31), None),
+        ("int", pd.Timedelta(5), None),
+        ("int", np.timedelta64(5), None),
+        ("long", pa.scalar(34), 34),
+        ("long", np.float32(1), None),
+        ("float", np.float32(0.1), 0.10000000149011612),
+        ("double", np.float32(0.1), 0.10000000149011612),
+        ("double", np.longdouble("0.1"), None),
+        ("decimal(9, 2)", pa.scalar(Decimal("14.2")), "14.20"),
+        ("string", np.str_("iceberg"), "iceberg"),
+        ("string", pd.Timestamp("2021-04-01T00:00:00.000000500"), None),
+        ("binary", bytearray(b"\xff"), "ff"),
+        ("fixed[2]", memoryview(b"\x00\xff"), "00ff"),
+        ("date", np.datetime64("2017-11-16"), "2017-11-16"),
+        ("date", pd.Timestamp("2017-11-16"), None),
+        ("date", np.datetime64("2017-11-16", "ns"), None),
+        ("time", pa.scalar(5_000, pa.time64("ns")), "00:00:00.000005"),
+        ("time", pa.scalar(5, pa.time64("ns")), None),
+        ("time", "22:31:08.1234567", None),
+        ("timestamp", pd.Timestamp("2017-11-16T22:31:08"), "2017-11-16T22:31:08"),
+        ("timestamp", np.datetime64("2017-11-16T22:31:08", "ns"), "2017-11-16T22:31:08"),
+        ("timestamp", pd.Timestamp("2017-11-16T22:31:08.123456789"), None),
+        ("timestamp", "2017-11-16T22:31:08.123456789", None),
+        ("timestamp", np.datetime64("2017-11-16"), None),
+        ("timestamptz", pd.Timestamp("2017-11-16T22:31:08+02:00"), "2017-11-16T20:31:08+00:00"),
+        ("timestamptz", pd.Timestamp("2017-11-16T22:31:08"), None),
+        ("timestamp_ns", pd.Timestamp("2017-11-16T22:31:08.123456789"), "2017-11-16T22:31:08.123456789"),
+        ("timestamp_ns", np.datetime64("2017-11-16T22:31:08.000000001"), "2017-11-16T22:31:08.000000001"),
+        ("timestamptz_ns", pa.scalar(1, pa.timestamp("ns", "UTC")), "1970-01-01T00:00:00.000000001+00:00"),
+        (
+            "timestamptz_ns",
+            pd.Timestamp("2017-11-16T22:31:08.123456789+02:00"),
+            "2017-11-16T20:31:08.123456789+00:00",
+        ),
+        ("uuid", pa.scalar(uuid.UUID(int=1).bytes, pa.uuid()), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_a_default_of_another_library_is_taken_exactly_or_refused(kind: str, value: Any, expected: Any) -> None:
+    if expected is None:
+        with pytest.raises(InvalidInput):
+            default_json(parse_type(kind), value)
+        return
+    found = default_json(parse_type(kind), value)
+    assert (found, type(found)) == (expected, type(expected))

@@ -199,8 +199,11 @@ def check_record(file: DataFile) -> None:
         raise InvalidInput(
             f"{file.file_path} has the format {file.file_format!r}, which is none of {', '.join(formats)}"
         )
-    if file.record_count < 0 or file.file_size_in_bytes < 0:
-        raise InvalidInput(f"{file.file_path} has a negative record count or size")
+    numbers = (file.record_count, file.file_size_in_bytes)
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise InvalidInput(
+            f"{file.file_path} has a negative record count or size, or one that is no whole number: {numbers}"
+        )
 
 
 def check_partition(file: DataFile, names: Set[str]) -> None:
