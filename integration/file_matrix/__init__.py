@@ -1,0 +1,1 @@
+"""Measures what the readers of Iceberg tables make of data files of many shapes."""
