@@ -9,15 +9,16 @@ knows the value gives it, for a Hive partition may lie in any folder; what the f
 from __future__ import annotations
 
 import re
+import struct
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any
-from urllib.parse import unquote
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics
+from iceberg_hms.datafiles.folder_names import hive_folders, unescaped
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
@@ -28,10 +29,22 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType
 #: Hive's folder name for null.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-_FOLDER = re.compile(r"([^=/]+)=([^/]*)")
-# Python takes 20240131 and 2024-W05 for dates as well, which Spark does not.
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:|$)", re.ASCII)
+#: White space and control characters around a text, which Spark trims.
+_TRIMMED = "".join(map(chr, range(0x21)))
+_BOOLEANS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+# Python takes 20240131 and 2024-W05 for dates as well, which Spark does not. Spark reads on up to a blank or a T.
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_MOMENT = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(?: ?(Z|[+-]\d{2}(?::?[0-5]\d)?))?)?)?)?",
+    re.ASCII,
+)
+_OFFSET_MAX = timedelta(hours=18)
+#: Of a double's bits those that a float lacks, and what they are in the middle of two floats.
+_BEYOND_FLOAT, _HALF_OF_THAT = 0x1FFF_FFFF, 0x1000_0000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -85,13 +98,6 @@ def path_columns(location: str, metadata: TableMetadata, given: Mapping[str, Any
     )
 
 
-def hive_folders(location: str) -> dict[str, str]:
-    """The `column=value` folders of a path, decoded from Hive's encoding, without the file's own name."""
-    folders, _, _ = location.rpartition("/")
-    pairs = (_FOLDER.fullmatch(part) for part in folders.split("/"))
-    return {unquote(pair[1]): unquote(pair[2]) for pair in pairs if pair is not None}
-
-
 def _folder(field: PartitionField, metadata: TableMetadata, folders: Mapping[str, str]) -> str | None:
     column = metadata.schema.name_of(field.source_id)
     return folders.get(field.name, folders.get(column or field.name))
@@ -116,7 +122,7 @@ def _value(
     if not isinstance(proved, _Unknown):
         return proved
     if text is not None:
-        return None if text == HIVE_NULL else _parse(location, field, source.type, text)
+        return _parse(location, field, source.type, text)
     if source.id not in present and str(field.transform) != "identity" and source.initial_default is None:
         # Readers see null in a column that the file lacks.
         return None
@@ -185,9 +191,10 @@ def _refuse(location: str, field: PartitionField, one: str, other: str) -> None:
 
 def _parse(location: str, field: PartitionField, of: PrimitiveType, text: str) -> Any:
     try:
-        return value_of_text(of, text)
+        value = unescaped(text)
+        return None if value == HIVE_NULL else value_of_text(of, value)
     except InvalidInput as error:
-        raise InvalidInput(f"{location}: {field.name}={error.message}") from error
+        raise InvalidInput(f"{location}: {field.name}={error.message}", next_step=error.next_step) from error
 
 
 def has_text(of: PrimitiveType) -> bool:
@@ -196,15 +203,17 @@ def has_text(of: PrimitiveType) -> bool:
 
 
 def value_of_text(of: PrimitiveType, text: str, *, time_zone: tzinfo | None = None) -> Any:
-    """The value of a partition's text, which is not null. time_zone: of a timestamptz without one; None: it needs one.
-    Raises InvalidInput for a text that is no value of the type, or that not all readers take for the same one."""
+    """The value of a partition's text, which is not null: the one that Spark's cast makes of it (Cast.scala,
+    SparkDateTimeUtils.scala). time_zone: of a timestamptz without one; None: it needs one.
+    Raises InvalidInput for a text that Spark refuses, or whose value depends on the reader."""
     parse = _PARSERS.get(of.kind)
-    # Python parses more than other readers: 1_000, digits of other scripts, and white space around numbers.
-    odd = of.kind != "string" and ("_" in text or text != text.strip() or not text.isascii())
+    plain = text if of.kind in ("string", "uuid") else text.strip(_TRIMMED)
+    # Python parses more than Spark: 1_000, and digits of other scripts.
+    odd = of.kind != "string" and ("_" in plain or not plain.isascii())
     if parse is None or odd:
         raise InvalidInput(f"{text} is no value of type {of}")
     try:
-        value: Any = _timestamptz(text, time_zone) if of.kind == "timestamptz" else parse(text)
+        value: Any = _moment(plain, of, time_zone) if of.kind in ("timestamp", "timestamptz") else parse(plain)
         if of.kind == "decimal":
             value = _decimal(value, of)
         # As a reader gets it back: a float has fewer digits than Python's.
@@ -221,48 +230,72 @@ def _decimal(value: Decimal, of: PrimitiveType) -> Decimal:
 
 
 def _boolean(text: str) -> bool:
-    known = {"true": True, "false": False}
-    if text.lower() not in known:
+    known = text.lower()
+    if known not in _BOOLEANS:
         raise ValueError("neither true nor false")
-    return known[text.lower()]
+    return _BOOLEANS[known]
 
 
 def _date(text: str) -> int:
     parts = _DATE.fullmatch(text)
     if parts is None:
         raise ValueError("it is not written as 2024-01-31")
-    return (date(*map(int, parts.groups())) - _EPOCH.date()).days
+    return (date(*(int(each or 1) for each in parts.groups())) - _EPOCH.date()).days
 
 
-def _timestamp(text: str) -> int:
-    return (_moment(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+def _float(text: str) -> float:
+    found = float(text)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", found))
+    if bits & _BEYOND_FLOAT == _HALF_OF_THAT and Decimal(text) != Decimal(found):
+        # Spark rounds the text, and this would be rounded once more.
+        raise ValueError("it lies too near to the middle of two floats")
+    return found
 
 
-def _timestamptz(text: str, time_zone: tzinfo | None = None) -> int:
-    parsed = _moment(text)
-    if parsed.tzinfo is None:
-        if time_zone is None:
-            raise ValueError("it has no time zone")
-        parsed = parsed.replace(tzinfo=time_zone)
-    # Not the difference of the two: that of two moments in one zone is the difference of what its clocks show.
-    return (parsed.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(text: str) -> datetime:
-    if _MOMENT.match(text) is None:
+def _moment(text: str, of: PrimitiveType, time_zone: tzinfo | None) -> int:
+    """Microseconds since 1970, UTC for a timestamptz."""
+    parts = _MOMENT.fullmatch(text)
+    if parts is None:
         raise ValueError("it is not written as 2024-01-31 23:59:59")
-    return datetime.fromisoformat(text)
+    *numbers, fraction, offset = parts.groups()
+    year, month, day, hour, minute, second = (int(each or 0) for each in numbers)
+    found = datetime(year, month, day, hour, minute, second, int((fraction or "")[:6].ljust(6, "0")), UTC)
+    zone = time_zone if offset is None else _zone(offset)
+    if of.kind == "timestamptz":
+        if zone is None:
+            raise ValueError("it has no time zone")
+        found = found.replace(tzinfo=zone).astimezone(UTC)
+    elif offset is not None:
+        raise ValueError("it has a time zone, and the column has none")
+    elif zone is not None and not _exists(found, zone):
+        # Spark's column has a zone, whose clocks show an hour later.
+        raise ValueError(f"the clocks of {zone} skipped it")
+    # Not the difference of two in one zone: that is of what its clocks show.
+    return (found - _EPOCH) // timedelta(microseconds=1)
+
+
+def _zone(text: str) -> tzinfo:
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2] or 0), minutes=int(digits[2:] or 0))
+    if offset > _OFFSET_MAX:
+        raise ValueError("its offset is more than 18 hours")
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _exists(local: datetime, zone: tzinfo) -> bool:
+    there = local.replace(tzinfo=zone)
+    return there.astimezone(UTC).astimezone(zone).replace(tzinfo=UTC) == local
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "boolean": _boolean,
     "int": int,
     "long": int,
-    "float": float,
+    "float": _float,
     "double": float,
     "date": _date,
-    "timestamp": _timestamp,
-    "timestamptz": _timestamptz,
+    "timestamp": str,
+    "timestamptz": str,
     "decimal": Decimal,
     "string": str,
     "uuid": uuid.UUID,

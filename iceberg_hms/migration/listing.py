@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import Files, ListedFile
+from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.datafiles.folder_names import FolderNames, Readers
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key, join
 from iceberg_hms.migration.problems import Problems, may_pass
@@ -21,6 +22,8 @@ from iceberg_hms.migration.work import (
     SourcePartition,
     Work,
 )
+
+_NO_PARTITIONS: Final = FolderNames()
 
 
 def list_partitions(work: Work, partitions: Sequence[SourcePartition]) -> ListedPartitions:
@@ -61,20 +64,19 @@ def counted(partition: SourcePartition, files: Sequence[ListedFile]) -> Partitio
 def locations_in(work: Work, partitions: Sequence[SourcePartition]) -> Iterator[str]:
     """The files of some partitions, as they are listed, and the links, which are not; none of a folder that is gone.
     Raises InvalidInput, StorageError."""
-    files = MigrationTask.of(work).stores.files
+    task = MigrationTask.of(work)
     for partition in partitions:
         with suppress(MissingFile):
-            yield from map(_location, _files_of(files, partition, work.recursive_directory, Problems()))
-            yield from _links_in(files, partition)
+            yield from map(_location, _files_of(task, partition, Problems()))
+            yield from _links_in(task, partition)
 
 
 def listed(task: MigrationTask, partitions: Sequence[SourcePartition], problems: Problems) -> Iterator[PartitionSlice]:
     """Each partition with its files in order, none if it cannot be listed. Adds to the problems."""
-    recursive = task.work.recursive_directory
     for partition in partitions:
         files: list[ListedFile] = []
         try:
-            files = _files_of(task.stores.files, partition, recursive, problems)
+            files = _files_of(task, partition, problems)
         except IcebergHmsError as error:
             if may_pass(partition.location, error):
                 raise
@@ -114,24 +116,24 @@ def _shared(owner: SourcePartition) -> InvalidInput:
     )
 
 
-def _files_of(
-    store: Files, partition: SourcePartition, recursive: RecursiveDirectory, problems: Problems
-) -> list[ListedFile]:
+def _files_of(task: MigrationTask, partition: SourcePartition, problems: Problems) -> list[ListedFile]:
     """Raises MissingFile if the folder is gone; InvalidInput, StorageError."""
+    store, recursive, readers = task.stores.files, task.work.recursive_directory, _names(task, partition).readers
     above, found, nested, is_empty = len(folder_prefix(partition)), [], set[str](), True
     for each in store.list_files(partition.location):
         is_empty = False
         path = each.location[above:]
-        if not each.length or _is_hidden(path):
+        if not each.length or (who := readers(path)) is Readers.NEITHER:
             continue
         if "/" in path and recursive != "true":
             nested.add(each.location.rpartition("/")[0])
-            continue
-        if not path.isascii() and not _is_text(path):
+        elif who is Readers.ONE:
+            problems.add(partition.name, each.location, _disputed())
+        elif not path.isascii() and not _is_text(path):
             problems.add(partition.name, ascii(each.location), InvalidInput("its name is not UTF-8"))
-            continue
-        found.append(each)
-    for link in _links_in(store, partition):
+        else:
+            found.append(each)
+    for link in _links_in(task, partition):
         problems.add(partition.name, link, _link())
     if is_empty and store.folder_exists(partition.location) is False:
         raise MissingFile(partition.location)
@@ -141,17 +143,19 @@ def _files_of(
     return sorted(found, key=_location)
 
 
-def _links_in(store: Files, partition: SourcePartition) -> list[str]:
-    above = len(folder_prefix(partition))
-    return sorted(each for each in store.list_links(partition.location) if not _is_hidden(each[above:]))
+def _names(task: MigrationTask, partition: SourcePartition) -> FolderNames:
+    """The folder of a partition has no others in it."""
+    return task.names if partition.values is None else _NO_PARTITIONS
+
+
+def _links_in(task: MigrationTask, partition: SourcePartition) -> list[str]:
+    above, names = len(folder_prefix(partition)), _names(task, partition)
+    links = task.stores.files.list_links(partition.location)
+    return sorted(each for each in links if names.readers(each[above:]) is not Readers.NEITHER)
 
 
 def _location(file: ListedFile) -> str:
     return file.location
-
-
-def _is_hidden(path: str) -> bool:
-    return path[0] in "._" or "/_" in path or "/." in path
 
 
 def _is_text(path: str) -> bool:
@@ -165,6 +169,14 @@ def _is_text(path: str) -> bool:
 def _link() -> InvalidInput:
     return InvalidInput(
         "it is a symbolic link, and links are not followed", next_step="put the file itself in the link's place"
+    )
+
+
+def _disputed() -> InvalidInput:
+    return InvalidInput(
+        "by its name or its folder's, one of Hive and Spark reads it, and the other leaves it out",
+        next_step="rename it if its rows are the table's, or remove it: names that begin with `_` or `.`, or end with "
+        "`._COPYING_`",
     )
 
 

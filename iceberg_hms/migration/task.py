@@ -9,6 +9,7 @@ from typing import Self
 
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.file_columns import TableOfFiles
+from iceberg_hms.datafiles.folder_names import FolderNames
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.migration.progress import Records, SliceTexts, outcome_key
@@ -19,20 +20,23 @@ from iceberg_hms.stores import Stores, open_stores
 @dataclass(frozen=True, slots=True)
 class MigrationTask:
     """table: which gets the files; exact: the same for files whose columns are found by their exact names alone.
-    key: what decides beside the files what is described (`progress.outcome_key`)."""
+    key: what decides beside the files what is described (`progress.outcome_key`). names: which of them are hidden in a
+    folder that has those of partitions."""
 
     work: Work
     stores: Stores
     table: TableOfFiles
     exact: TableOfFiles
     key: bytes
+    names: FolderNames
 
     @classmethod
     def of(cls, work: Work) -> Self:
         """Raises CorruptFile for metadata that is none."""
         metadata = metadata_file.decode(work.metadata, work.manifest_folder)
         table, exact = TableOfFiles(metadata, folds_case=work.adds_names), TableOfFiles(metadata)
-        return cls(work, stores_for(work.settings), table, exact, outcome_key(work, metadata))
+        key, names = outcome_key(work, metadata), FolderNames.of(metadata)
+        return cls(work, stores_for(work.settings), table, exact, key, names)
 
     @property
     def metadata(self) -> TableMetadata:

@@ -18,6 +18,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.datafiles.file_columns import TableOfFiles
+from iceberg_hms.datafiles.folder_names import FolderNames
 from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import CorruptFile, ResourceExhausted, StorageError
 from iceberg_hms.format.manifests.lineage_columns import ROW_ID
@@ -300,7 +301,7 @@ def test_files_of_a_remote_store_are_read_by_many_threads_in_order(hive: HiveFol
         data = Path(write(tmp_path / str(number), rows(number)).removeprefix("file:")).read_bytes()
         files.write(f"s3://b/t/{number:03}", data if number % 50 else b"no data file")
         listed.append(ListedFile(f"s3://b/t/{number:03}", len(data) if number % 50 else 12, 0))
-    task, problems = MigrationTask(work, stores, table, table, b""), Problems()
+    task, problems = MigrationTask(work, stores, table, table, b"", FolderNames()), Problems()
     parts = [(SourcePartition("p", "s3://b/t", {"month": 1}, "parquet"), listed)]
     found = described(task, parts, problems)
     assert [each.data_file.file_path for each in found] == [f"s3://b/t/{each:03}" for each in range(150) if each % 50]

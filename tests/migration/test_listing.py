@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import StorageError
+from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.migration.listing import listed, locations_in, slices_of, with_own_folders
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.progress import read_text
@@ -20,6 +22,7 @@ from iceberg_hms.migration.task import MigrationTask
 from iceberg_hms.migration.work import SLICE_FILES, Slice, SourcePartition, Work
 from iceberg_hms.storage import local_files
 from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.catalog.parquet import table_for
 from tests.migration.hive_files import HiveFolder, write
 
 
@@ -76,6 +79,33 @@ def test_hidden_and_empty_files_are_no_files(hive: HiveFolder) -> None:
     work = hive.work()
     assert hive.listed(work).problems == ()
     assert paths_in(hive, work) == ["month=1/a"]
+
+
+def test_what_one_of_hive_and_spark_reads_is_a_problem(hive: HiveFolder) -> None:
+    folder = hive.partition()
+    for name in ("a", "_a=1", "b._COPYING_", "_x=1/a"):
+        write(folder / name)
+    (folder / "_empty=1").touch()
+    found = hive.listed(hive.work(recursive_directory="true"))
+    assert [each.location for each in found.problems] == [f"file:{folder}/{each}" for each in ("_a=1", "b._COPYING_")]
+    assert {each.reason.partition(",")[2] for each in found.problems} == {
+        " one of Hive and Spark reads it, and the other leaves it out"
+    }
+    assert found.partitions[0].files == 1
+
+
+@pytest.mark.parametrize("column", ["_month", ".month", "month"])
+def test_folders_of_the_table_s_partition_columns_are_not_hidden_in_a_folder_that_has_them(
+    hive: HiveFolder, column: str
+) -> None:
+    metadata = table_for(pa.schema([("id", pa.int64()), (column, pa.int32())]), [column])
+    work = replace(hive.work(recursive_directory="true"), metadata=metadata_file.encode(metadata))
+    hive.partitions.append(SourcePartition("", f"file:{hive.path}"))
+    for name in (f"{column}=1/a", f"{column}=1/_b", "_other=1/a", "_iceberg/a"):
+        write(hive.path / name)
+    assert paths_in(hive, work) == [f"{column}=1/a"]
+    of_a_partition = replace(hive.partitions.pop(), values={column: 1})
+    assert list(locations_in(work, [of_a_partition])) == ([f"file:{hive.path}/month=1/a"] if column == "month" else [])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from iceberg_hms.coordinator.files.own_files import OwnFiles, files_in_folder
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, overlapping
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
+from iceberg_hms.datafiles.folder_names import FolderNames
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join, same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -157,7 +158,7 @@ class OrphanFiles:
 
     def _old_files(self, root: str, older_than_ms: int, metadata: TableMetadata) -> tuple[int, list[FoundFile]]:
         """How many files the folder has, and those that are old enough and not hidden. Raises StorageError."""
-        is_hidden = _hidden(metadata)
+        is_hidden = FolderNames.of(metadata).is_hidden
         listed = 0
         old: list[FoundFile] = []
         for each in self._ports.files.list_files(root):
@@ -224,17 +225,6 @@ def _beside(now: TableVersion) -> Iterable[str]:
     folders = {row.metadata_location.rpartition("/")[0], join(now.metadata.location, "metadata")}
     named = [each for each in (row.metadata_location, row.previous_metadata_location) if each is not None]
     return [*named, *(join(folder, VERSION_HINT) for folder in folders)]
-
-
-def _hidden(metadata: TableMetadata) -> Callable[[str], bool]:
-    """Whether a path is hidden: a part of it begins with a dot or an underscore, and is no folder of a partition field
-    (Java: PartitionAwareHiddenPathFilter)."""
-    fields = tuple(f"{each.name}=" for spec in metadata.specs for each in spec.fields if each.name[:1] in ("_", "."))
-
-    def is_hidden(path: str) -> bool:
-        return any(part[:1] in ("_", ".") and not (fields and part.startswith(fields)) for part in path.split("/"))
-
-    return is_hidden
 
 
 def _flat(names: Mapping[str, str]) -> dict[str, str]:
