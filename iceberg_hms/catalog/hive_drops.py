@@ -118,7 +118,7 @@ class HiveDrops:
                 if not _may_read_files_of_others(pointer.parameters):
                     continue
                 if not partitions_read:
-                    folders.add(self._tables.partition_folders(table, timeout_seconds=left()))
+                    folders.add(self._ports.pointer.partition_folders(table.name, timeout_seconds=left()))
                     partitions_read = True
                 if self._reads(table, pointer, folders, left):
                     return pointer.name

@@ -105,10 +105,6 @@ class HiveTables(Protocol):
         that nothing has."""
         ...
 
-    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
-        """The folders of all its partitions. Raises MetastoreUnavailable when time runs out."""
-        ...
-
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
         """The rows of all Iceberg tables of a database; none if the database does not exist. Raises
         MetastoreUnavailable when time runs out."""

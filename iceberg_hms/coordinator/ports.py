@@ -95,10 +95,12 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """The folder of a table or view of any kind, as its row names it."""
+    """The folder of a table or view of any kind, as its row names it. is_partitioned: it has partition keys, and each
+    of its partitions a folder, which may lie anywhere."""
 
     name: TableName
     location: str
+    is_partitioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,11 @@ class TablePointer(Protocol):
         of the database, never from a cache. None if the database does not exist.
 
         Raises MetastoreUnavailable when time runs out."""
+        ...
+
+    def partition_folders(self, name: TableName, *, timeout_seconds: float) -> Iterator[str]:
+        """The folders of the partitions that the metastore has of a table, Hive's too; none if there is no such table.
+        Read in pages, never from a cache. Raises MetastoreUnavailable when time runs out."""
         ...
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:

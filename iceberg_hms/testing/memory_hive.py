@@ -63,11 +63,6 @@ class MemoryHiveTables:
             return None
         return HiveTable(name, row.location, self._created.get(name, 0), bool(row.folders))
 
-    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
-        """As the port says."""
-        self._look_at_the_clock(timeout_seconds)
-        yield from self.tables.metastore.get(table.name).folders
-
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
         """As the port says."""
         self._look_at_the_clock(timeout_seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -151,7 +151,19 @@ class MemoryTablePointer:
         with self._mutex:
             self.calls.append(("folders_in", TableName(namespace, "")))
             rows = self.metastore.rows_in(namespace)
-        return [TableFolder(name, row.location) for name, row in rows.items() if row.location]
+        there = ((name, row) for name, row in rows.items() if row.location)
+        return [TableFolder(name, row.location or "", bool(row.partition_keys)) for name, row in there]
+
+    def partition_folders(self, name: TableName, *, timeout_seconds: float) -> Iterator[str]:
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("partition_folders", name))
+            row = self.metastore.rows_in(name.namespace).get(name)
+        if row is None:
+            return
+        if timeout_seconds <= 0:
+            raise MetastoreUnavailable("There was no time to read all partitions", next_step="")
+        yield from row.folders
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:  # noqa: ARG002 - the port's
         """As the port says."""

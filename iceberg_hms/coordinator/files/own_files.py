@@ -4,10 +4,12 @@ A table's metadata and properties name what clients put into them, and a client 
 only files below the folder that the metastore's row gives the table, and only if the table owns that folder:
 
     by its record   the row's parameter `iceberg-hms.owned-folder` names it: this server chose the folder when it made
-                    the table, and found it empty. What is deleted with a snapshot or with the table is kept all the
-                    same while another Iceberg table is known to have its folder there (Java registers a table twice)
+                    the table, and found it empty
     by its place    the folder lies directly below that of the table's own database, and no other table or view, Hive's
                     included, has a folder that is, contains or lies in it. So it is with most tables of other engines
+
+Whichever it is: what is deleted with a snapshot or with the table is kept while a row of the metastore is seen in time,
+of any table or of a partition, that has its folder there.
 
 A table that was a Hive table, and can become one again, owns nothing: its files are the Hive table's.
 
@@ -84,10 +86,16 @@ def files_in_folder(ports: CommitPorts, row: Pointer) -> OwnFiles:
 
 
 def find_own_files(
-    ports: CommitPorts, row: Pointer, *, dropped: bool = False, seconds: float = SEARCH_ALL_SECONDS
+    ports: CommitPorts,
+    row: Pointer,
+    *,
+    dropped: bool = False,
+    far: bool = True,
+    seconds: float = SEARCH_ALL_SECONDS,
 ) -> OwnFiles:
     """What may be deleted on behalf of the table with this row. dropped: another table may have its name by now.
-    seconds: how long a search for other tables in its folder may take. Raises MetastoreError; then keep the files."""
+    seconds: how long a search for other tables in its folder may take. far: time that is left is spent on rows of
+    databases elsewhere, and on partitions. Raises MetastoreError; then keep the files."""
     if row.hive_table is not None:
         return files_in_folder(ports, row)
     reason = ""
@@ -99,9 +107,9 @@ def find_own_files(
         if not reason:
             # A table around says nothing about the files of this one.
             remaining = max(0.0, deadline - ports.runtime.now())
-            reason = _shared_with(ports, row, location, HiveRows.UNREAD, remaining, root=above(location))
+            reason = _shared_with(ports, row, location, HiveRows.UNREAD, remaining, far=far, root=above(location))
     elif row.location:
-        reason = _why_not_by_place(ports, row, row.location, seconds)
+        reason = _why_not_by_place(ports, row, row.location, seconds, far=far)
     return OwnFiles(row.location, ports.files.real_path, reason)
 
 
@@ -118,21 +126,29 @@ def _namespace_in(ports: CommitPorts, namespace: str, location: str, seconds: fl
     return ""
 
 
-def _why_not_by_place(ports: CommitPorts, row: Pointer, location: str, seconds: float) -> str:
+def _why_not_by_place(ports: CommitPorts, row: Pointer, location: str, seconds: float, *, far: bool) -> str:
     """Why a table does not own its folder by its place; empty if it does."""
     real_path, deadline = ports.files.real_path, ports.runtime.now() + seconds
     folder = resolved(location, real_path)
     databases = ports.pointer.database_folders(timeout_seconds=seconds).get(row.name.namespace, ())
     if not any(_is_directly_below(folder, resolved(each, real_path)) for each in databases):
         return f"its folder {location} does not lie directly below that of its database"
-    return _shared_with(ports, row, location, HiveRows.NEAR, deadline - ports.runtime.now())
+    return _shared_with(ports, row, location, HiveRows.NEAR, deadline - ports.runtime.now(), far=far)
 
 
 def _shared_with(
-    ports: CommitPorts, row: Pointer, location: str, hive: HiveRows, seconds: float, root: str | None = None
+    ports: CommitPorts,
+    row: Pointer,
+    location: str,
+    needed: HiveRows,
+    seconds: float,
+    *,
+    far: bool,
+    root: str | None = None,
 ) -> str:
     """Which other table or view shares a table's folder, in words; empty if none does."""
-    for other in overlapping(ports, row.name, location, hive=hive, root=root, seconds=seconds):
+    hive = HiveRows.ALL if far else needed
+    for other in overlapping(ports, row.name, location, hive=hive, needed=needed, root=root, seconds=seconds):
         return f"{other.name} has the folder {other.location}"
     return ""
 
@@ -163,7 +179,7 @@ class RecentOwnFiles:
         if self._found is None or self._folder != row.location or now - self._searched_at > REMEMBERED_SECONDS:
             self._folder, self._searched_at = row.location, now
             try:
-                self._found = find_own_files(self._ports, row, seconds=SEARCH_AFTER_COMMIT_SECONDS)
+                self._found = find_own_files(self._ports, row, far=False, seconds=SEARCH_AFTER_COMMIT_SECONDS)
             except MetastoreError as error:
                 self._found = error
         if isinstance(self._found, MetastoreError):

@@ -3,7 +3,8 @@
 The metastore answers no question about folders. So Iceberg tables and views are found by the parameter with their
 metadata file, which it filters by; and whatever else has a folder, Hive's tables above all, by reading the rows of
 databases. That takes 2 to 4 ms a row, so most callers read only the databases whose own folder overlaps, where Hive
-puts a table that names none.
+puts a table that names none. Before files that a client's metadata names are deleted, the other databases are read too,
+and the partitions of all tables: as far as time allows, or however long it takes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class HiveRows(Enum):
     UNREAD = auto()
     #: Of those whose folder is, contains or lies in the given one.
     NEAR = auto()
-    #: Of all.
+    #: Of all, and then the partitions of all tables.
     ALL = auto()
 
 
@@ -41,22 +42,27 @@ def overlapping(
     folder: str,
     *,
     hive: HiveRows,
+    needed: HiveRows | None = None,
+    beside: Sequence[str] = (),
     root: str | None = None,
     elsewhere: bool = False,
     for_view: bool = False,
     seconds: float = SEARCH_SECONDS,
 ) -> Iterator[TableFolder]:
     """The tables and views of all databases that share a folder: their own one is this one, lies in it or contains it,
-    or their metadata lies in it, or they write files into it. Those of the table's own database come first. One may
-    come more than once.
+    or their metadata lies in it, or they write files into it; or a partition's folder is, lies in or contains it. Those
+    of the table's own database come first. One may come more than once.
 
-    name: of the table, or with `for_view` of the view, that has or wants the folder, which does not count. root: the
-    folder of its database. A table around that would share every folder in it, and does not count. elsewhere: its own
-    database is not searched. seconds: how long that may take. Raises InvalidInput for a folder that is no location,
-    MetastoreUnavailable when time runs out, MetastoreError."""
+    name: of the table, or with `for_view` of the view, that has or wants the folder, which does not count. needed: what
+    must be read; beyond that the search ends when time runs out. None: all that `hive` says. beside: further folders
+    of the table, with which the rows are compared. root: the folder of its database. A table around that would share
+    every folder in it, and does not count. elsewhere: its own database is not searched. seconds: how long that may
+    take. Raises InvalidInput for a folder that is no location, MetastoreUnavailable when time runs out,
+    MetastoreError."""
     real_path = ports.files.real_path
-    wanted = resolved(folder, real_path)
-    if wanted is None:
+    folders = [resolved(each, real_path) for each in (folder, *beside)]
+    wanted = [each for each in folders if each is not None]
+    if len(wanted) < len(folders):
         raise InvalidInput(f"The folder {folder} cannot be resolved to a place in a store")
     deadline = ports.runtime.now() + seconds
 
@@ -74,27 +80,63 @@ def overlapping(
     databases = [*own, *others]
     for database in databases:
         for row in ports.pointer.find_by_folder(database, folder, timeout_seconds=remaining()):
-            shared = None if row.name == name and row.is_view == for_view else _shared(row, wanted, around, real_path)
+            is_same = row.name == name and row.is_view == for_view
+            shared = None if is_same else _shared(row, wanted[0], around, real_path)
             if shared is not None:
                 yield TableFolder(row.name, shared)
-    for database in _read_whole(ports, databases, wanted, hive, remaining):
-        for other in ports.pointer.folders_in(database, timeout_seconds=remaining()):
-            if other.name != name and _overlaps(resolved(other.location, real_path), wanted, around):
-                yield other
+    rows = _Rows(ports, databases, remaining)
+    near = rows.near(wanted) if hive is not HiveRows.UNREAD else ()
+    stages = [(HiveRows.NEAR, rows.of(near))]
+    if hive is HiveRows.ALL:
+        far = [each for each in databases if each not in near]
+        stages += [(HiveRows.ALL, rows.of(far)), (HiveRows.ALL, rows.partitions())]
+    for stage, found in stages:
+        try:
+            for other in found:
+                theirs = resolved(other.location, real_path)
+                if other.name != name and any(_overlaps(theirs, each, around) for each in wanted):
+                    yield other
+        except MetastoreUnavailable:
+            if needed is None or stage.value <= needed.value:
+                raise
+            logger.info("There was no time to read all rows for the folder %s", folder)
+            return
 
 
-def _read_whole(
-    ports: CommitPorts, databases: Sequence[str], wanted: Location, hive: HiveRows, remaining: Callable[[], float]
-) -> Sequence[str]:
-    """The databases of which every row is read."""
-    if hive is HiveRows.NEAR:
-        folders = ports.pointer.database_folders(timeout_seconds=remaining())
+class _Rows:
+    """The rows of databases, Hive's too, and the partitions of the tables among those that were read."""
+
+    def __init__(self, ports: CommitPorts, databases: Sequence[str], remaining: Callable[[], float]) -> None:
+        self._ports = ports
+        self._databases = databases
+        self._remaining = remaining
+        self._partitioned: list[TableName] = []
+
+    def near(self, wanted: Sequence[Location]) -> Sequence[str]:
+        """The databases whose own folder is, contains or lies in one of these."""
+        real_path = self._ports.files.real_path
+        folders = self._ports.pointer.database_folders(timeout_seconds=self._remaining())
         return [
             database
-            for database in databases
-            if any(_overlaps(resolved(each, ports.files.real_path), wanted, None) for each in folders.get(database, ()))
+            for database in self._databases
+            if any(
+                _overlaps(resolved(each, real_path), one, None) for each in folders.get(database, ()) for one in wanted
+            )
         ]
-    return databases if hive is HiveRows.ALL else ()
+
+    def of(self, databases: Sequence[str]) -> Iterator[TableFolder]:
+        """Raises MetastoreUnavailable when time runs out."""
+        for database in databases:
+            for row in self._ports.pointer.folders_in(database, timeout_seconds=self._remaining()):
+                if row.is_partitioned:
+                    self._partitioned.append(row.name)
+                yield row
+
+    def partitions(self) -> Iterator[TableFolder]:
+        """Raises as `of`."""
+        for name in self._partitioned:
+            for folder in self._ports.pointer.partition_folders(name, timeout_seconds=self._remaining()):
+                yield TableFolder(name, folder)
 
 
 def _shared(row: Pointer, wanted: Location, around: Location | None, real_path: Callable[[str], str]) -> str | None:

@@ -33,6 +33,7 @@ from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.operations import saved_row
 from iceberg_hms.coordinator.operations.catalog_operations import published, report_of
+from iceberg_hms.coordinator.operations.other_rows import refuse_other_rows
 from iceberg_hms.coordinator.operations.saved_row import SavedRow
 from iceberg_hms.coordinator.outcome.commit_status import CommitStatus, check_status
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
@@ -314,11 +315,16 @@ class KindChanges:
         false, it becomes what the Hive table's row said, or is removed; `write.metadata.path` and `write.data.path` are
         removed if they are folders which Hive does not read. Harmless twice.
 
-        Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitConflict, MetastoreError, StorageError: nothing
-        was changed; CommitStateUnknown.
+        It reads the rows of all databases and all partitions first, however long that takes: what another row names is
+        not this table's to delete. Raises InvalidInput if one has a folder that is, lies in or contains this table's,
+        or that of one of its partitions; NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitConflict,
+        MetastoreError, StorageError: nothing was changed; CommitStateUnknown.
         """
         operation = Operation(self._ports, self._settings, name, f"end of the migration of {name}")
-        operation.run(lambda: self._keep(operation, wait_seconds))
+        row = self._ports.pointer.load(name)
+        if row.hive_table is not None:
+            refuse_other_rows(self._ports, row)
+            operation.run(lambda: self._keep(operation, wait_seconds))
 
     def _keep(self, operation: Operation, wait_seconds: float) -> None:
         written: list[str] = []

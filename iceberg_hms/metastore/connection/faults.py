@@ -37,6 +37,8 @@ class Fault(Enum):
     INCOMPATIBLE_COLUMNS = auto()
     #: The server's database cannot compare the values of parameters, so that tables cannot be found by them.
     NOT_COMPARABLE = auto()
+    #: hive.metastore.limit.partition.request allows fewer partitions in one request.
+    TOO_MANY_PARTITIONS = auto()
     #: The server's database has no room for a parameter or another value of this length.
     VALUE_TOO_LONG = auto()
     NOT_EMPTY = auto()
@@ -108,6 +110,7 @@ class NoAnswer(MetastoreError):
 
 _NEXT_STEPS = {
     Fault.INCOMPATIBLE_COLUMNS: "set hive.metastore.disallow.incompatible.col.type.changes=false on the metastore",
+    Fault.TOO_MANY_PARTITIONS: "raise hive.metastore.limit.partition.request on the metastore",
     Fault.CACHED_STORE: "set metastore.rawstore.impl=org.apache.hadoop.hive.metastore.ObjectStore on the metastore",
     Fault.ACCESS_DENIED: AccessDenied.default_next_step,
     Fault.INTERNAL: "look into the metastore's log",
@@ -133,6 +136,7 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"(?s)Error executing SQL query.*TABLE_PARAMS"), Fault.SWAP_BROKEN),
     (re.compile(r"types incompatible with the existing columns"), Fault.INCOMPATIBLE_COLUMNS),
     (re.compile(r"partition keys can ?not be changed"), Fault.PARTITION_KEYS_CHANGED),
+    (re.compile(r"Number of partitions scanned .* exceeds limit"), Fault.TOO_MANY_PARTITIONS),
     (re.compile(r"is not empty"), Fault.NOT_EMPTY),
     (re.compile(r"(?i)\bpermission denied|access ?denied|not allowed to perform|no privilege"), Fault.ACCESS_DENIED),
     (re.compile(r"AccessControlException|AuthorizationException|HiveAccessControl"), Fault.ACCESS_DENIED),

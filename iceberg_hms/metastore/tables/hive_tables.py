@@ -9,18 +9,18 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.hive_ports import PARTITIONS_MAX, HivePartition, HiveRow, HiveTable
 from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, SwapAnswer, TableName
-from iceberg_hms.errors import AlreadyIceberg, InvalidInput, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import AlreadyIceberg, InvalidInput, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import ReadRow, fault_of
 from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables import kind_of_row
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
+from iceberg_hms.metastore.tables.partitions import PartitionRows
 from iceberg_hms.metastore.tables.rows import HmsRows
 from iceberg_hms.metastore.tables.table_names import TableNames
 from iceberg_hms.metastore.tables.table_pointer import pointer_of
 
-PARTITIONS_PER_CALL: Final = 500
 _VIEW: Final = "_VIEW"
 
 
@@ -29,8 +29,8 @@ class HmsHiveTables:
 
     def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._max_parameter_size = settings.table_property_max_size
-        self._pool = pool
         self._clock = clock
+        self._partitions = PartitionRows(pool)
         self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
         self._names = TableNames(pool, clock=clock)
 
@@ -43,18 +43,6 @@ class HmsHiveTables:
         if is_iceberg(parameters) or not is_purged(row.tableType, parameters) or row.sd is None or not row.sd.location:
             return None
         return HiveTable(name, row.sd.location, row.createTime or 0, bool(row.partitionKeys))
-
-    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
-        deadline = self._clock.monotonic() + timeout_seconds
-        arguments = {"db_name": table.name.namespace, "tbl_name": table.name.name}
-        names = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
-        for start in range(0, len(names), PARTITIONS_PER_CALL):
-            if self._clock.monotonic() > deadline:
-                raise MetastoreUnavailable(f"{table.name} has too many partitions to read them in time", next_step="")
-            some = names[start : start + PARTITIONS_PER_CALL]
-            for partition in self._pool.ask("get_partitions_by_names", **arguments, names=some):
-                if partition.sd is not None and partition.sd.location:
-                    yield partition.sd.location
 
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
         for row in self._names.iceberg_rows(namespace, seconds=timeout_seconds):
@@ -82,12 +70,8 @@ class HmsHiveTables:
         return kind_of_row.hive_row(name, row)
 
     def partitions(self, row: HiveRow) -> Iterator[HivePartition]:
-        names = self.partition_names(row)
-        for start in range(0, len(names), PARTITIONS_PER_CALL):
-            some = names[start : start + PARTITIONS_PER_CALL]
-            arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name, "names": some}
-            for partition in self._pool.ask("get_partitions_by_names", **arguments):
-                yield kind_of_row.hive_partition(row.name, partition)
+        for partition in self._partitions.records(row.name, self.partition_names(row)):
+            yield kind_of_row.hive_partition(row.name, partition)
 
     def become_iceberg(
         self, row: HiveRow, location: str, metadata: TableMetadata, saved: str, sending: Sending
@@ -117,8 +101,7 @@ class HmsHiveTables:
     def partition_names(self, row: HiveRow) -> Sequence[str]:
         if not row.partition_keys:
             return []
-        arguments = {"db_name": row.name.namespace, "tbl_name": row.name.name}
-        names: list[str] = self._pool.ask("get_partition_names", **arguments, max_parts=-1)
+        names = self._partitions.names(row.name)
         if len(names) > PARTITIONS_MAX:
             raise InvalidInput(
                 f"{row.name} has more than {PARTITIONS_MAX} partitions",

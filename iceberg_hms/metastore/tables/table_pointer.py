@@ -6,17 +6,17 @@ import copy
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Sending, SwapAnswer, TableFolder, TableName, UuidMatches
-from iceberg_hms.errors import NoSuchTable, NotAnIcebergTable
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import fault_of
-from iceberg_hms.metastore.connection.faults import Fault
+from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.parameters import (
     EXTERNAL_TABLE,
@@ -29,6 +29,7 @@ from iceberg_hms.metastore.tables.parameters import (
     owner_of,
     parameters_for,
 )
+from iceberg_hms.metastore.tables.partitions import PartitionRows
 from iceberg_hms.metastore.tables.pointer_locations import PointerLocations
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
 from iceberg_hms.metastore.tables.table_names import NamePages, TableNames
@@ -47,7 +48,9 @@ class HmsTablePointer:
         self._user = settings.user
         self._list_all = settings.list_all_tables
         self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
+        self._clock = clock
         self._names = TableNames(pool, clock=clock)
+        self._partitions = PartitionRows(pool)
         self._locations = PointerLocations(self._names, clock)
         self._pages = NamePages(self._names, list_all=self._list_all, clock=clock)
         self._mutex = threading.Lock()
@@ -64,8 +67,26 @@ class HmsTablePointer:
 
     def folders_in(self, namespace: str, *, timeout_seconds: float) -> Sequence[TableFolder]:
         rows = self._names.rows_of(namespace, seconds=timeout_seconds)
-        there = ((row.tableName, row.sd.location) for row in rows if row.sd is not None and row.sd.location)
-        return [TableFolder(TableName(namespace, name), location) for name, location in there]
+        there = (row for row in rows if row.sd is not None and row.sd.location)
+        return [
+            TableFolder(TableName(namespace, row.tableName), row.sd.location, bool(row.partitionKeys)) for row in there
+        ]
+
+    def partition_folders(self, name: TableName, *, timeout_seconds: float) -> Iterator[str]:
+        deadline = self._clock.monotonic() + timeout_seconds
+
+        def look_at_the_clock() -> None:
+            if self._clock.monotonic() > deadline:
+                raise MetastoreUnavailable(f"{name} has too many partitions to read them in time", next_step="")
+
+        try:
+            names = self._partitions.names(name)
+            for partition in self._partitions.records(name, names, look_at_the_clock):
+                if partition.sd is not None and partition.sd.location:
+                    yield partition.sd.location
+        except ServerFault as fault:
+            if fault.fault not in NO_DATABASE:
+                raise
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
         rows = self._names.with_uuid(namespace, uuid, seconds=timeout_seconds)

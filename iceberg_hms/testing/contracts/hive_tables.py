@@ -87,16 +87,19 @@ def another_table_of_the_same_name_differs(hive: HiveTables, _tables: TablePoint
     expect(hive.load(place.name("t")) != found, "another table equals the first one")
 
 
-def partitions_have_folders(hive: HiveTables, _tables: TablePointer, place: HivePlace) -> None:
+def partitions_have_folders(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:
     folders = [place.folder(f"elsewhere/{number}") for number in range(3)]
     place.add_hive_table(place.name("t"), place.folder("t"), partitions=folders)
     found = _loaded(hive, place.name("t"))
     expect(found.is_partitioned, "t has no partitions")
-    listed = sorted(hive.partition_folders(found, timeout_seconds=_SECONDS))
+    rows = {each.name: each for each in tables.folders_in(place.namespace, timeout_seconds=_SECONDS)}
+    expect(rows[place.name("t")].is_partitioned, "the row of t has no partition keys")
+    listed = sorted(tables.partition_folders(place.name("t"), timeout_seconds=_SECONDS))
     expect(len(listed) == len(folders), f"partitions: {listed}")
     expect(all(map(same_folder, listed, folders)), f"partitions: {listed}")
     with expect_raises(MetastoreUnavailable, "partitions without time"):
-        list(hive.partition_folders(found, timeout_seconds=-1))
+        list(tables.partition_folders(place.name("t"), timeout_seconds=-1))
+    expect_equal(list(tables.partition_folders(place.name("none"), timeout_seconds=_SECONDS)), [], "no such table")
 
 
 def all_iceberg_tables_are_listed(hive: HiveTables, tables: TablePointer, place: HivePlace) -> None:

@@ -16,13 +16,14 @@ from iceberg_hms.coordinator.files.own_files import (
     delete_own_files,
     find_own_files,
 )
+from iceberg_hms.coordinator.hive_ports import HiveColumn
 from iceberg_hms.coordinator.ports import HIVE_TABLE, OWNED_FOLDER, Pointer, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.errors import MetastoreUnavailable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
-from iceberg_hms.testing.memory_pointer import MemoryRow
+from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, set_properties
 
@@ -157,18 +158,62 @@ def test_a_record_of_another_folder_says_nothing(harness: Harness) -> None:
         assert not owner(harness, **recorded(spelling)).reason
 
 
-@pytest.mark.parametrize("database", ["db", "other", "default"])
-@pytest.mark.parametrize("theirs", [FOLDER, f"{FOLDER}/in", "file:/wh/db", "file:/"])
-def test_a_hive_table_in_it_or_around_takes_a_folder_that_is_not_recorded(
-    harness: Harness, database: str, theirs: str
-) -> None:
+IN_IT = [FOLDER, f"{FOLDER}/in"]
+AROUND = ["file:/wh/db", "file:/"]
+
+
+def add_hive_table(harness: Harness, database: str, theirs: str, *, partition: bool) -> None:
+    """Of a partition the table itself lies elsewhere."""
     harness.pointer.metastore.databases["default"] = {}
     harness.pointer.folders["default"] = ["file:/wh"]
-    harness.pointer.add_hive_table(TableName(database, "hive"), theirs)
-    # The server reads no rows of a database whose own folder does not overlap.
-    taken = database != "other"
-    assert (owner(harness).reason == f"{database}.hive has the folder {theirs}") == taken
+    name = TableName(database, "hive")
+    harness.pointer.add_hive_table(name, f"s3://b/{database}/hive" if partition else theirs)
+    if partition:
+        keys = (HiveColumn("p", "string"),)
+        row = harness.pointer.rows[name]
+        harness.pointer.rows[name] = replace(row, partition_keys=keys, folders=("s3://b/x", theirs))
+
+
+@pytest.mark.parametrize("partition", [False, True])
+@pytest.mark.parametrize("database", ["db", "other", "default"])
+@pytest.mark.parametrize("theirs", [*IN_IT, *AROUND])
+def test_a_hive_table_or_partition_in_it_takes_any_folder_and_one_around_a_folder_that_is_not_recorded(
+    harness: Harness, database: str, theirs: str, partition: bool
+) -> None:
+    add_hive_table(harness, database, theirs, partition=partition)
+    taken = f"{database}.hive has the folder {theirs}"
+    assert owner(harness).reason == taken
+    assert owner(harness, **recorded()).reason == (taken if theirs in IN_IT else "")
+
+
+@pytest.mark.parametrize("partition", [False, True])
+@pytest.mark.parametrize("database", ["db", "other", "default"])
+def test_a_search_that_others_wait_for_reads_the_rows_of_databases_around_alone(
+    harness: Harness, database: str, partition: bool
+) -> None:
+    add_hive_table(harness, database, FOLDER, partition=partition)
+    row = replace(harness.pointer.load(NAME), location=FOLDER)
+    taken = database != "other" and not partition
+    assert bool(find_own_files(harness.ports, row, far=False).reason) == taken
+    assert not find_own_files(harness.ports, replace(row, **recorded()), far=False).reason
+
+
+@pytest.mark.parametrize("method", ["folders_in", "partition_folders"])
+def test_rows_that_there_is_no_time_for_are_needed_only_near_a_folder_that_is_not_recorded(
+    harness: Harness, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_hive_table(harness, "other", FOLDER, partition=method == "partition_folders")
+
+    def slow(_: Any, name: Any, **options: Any) -> Any:
+        raise MetastoreUnavailable("no time", next_step="")
+
+    monkeypatch.setattr(MemoryTablePointer, method, slow)
     assert not owner(harness, **recorded()).reason
+    if method == "partition_folders":
+        assert not owner(harness).reason
+    else:
+        with pytest.raises(MetastoreUnavailable):
+            owner(harness)
 
 
 @pytest.mark.parametrize("database", ["db", "other"])

@@ -183,15 +183,3 @@ def test_too_many_partitions_are_refused(hms: FakeHms, pool: ClientPool, monkeyp
     hms.partitions[NAME]["p=c"] = hms.partitions[NAME]["p=a"]
     with pytest.raises(InvalidInput, match="more than 2 partitions"):
         hive.partition_names(hive.load_row(NAME))
-
-
-def test_partitions_are_read_in_pages(hms: FakeHms, pool: ClientPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hive_tables, "PARTITIONS_PER_CALL", 2)
-    hms.rows[NAME] = record()
-    hms.partitions[NAME] = {
-        f"p={each}": extended(Partition)(values=[each], sd=StorageDescriptor(location=f"file:/{each}"))
-        for each in "abcde"
-    }
-    hive = HmsHiveTables(pool, SETTINGS)
-    assert [each.values[0] for each in hive.partitions(hive.load_row(NAME))] == list("abcde")
-    assert hms.calls.count("get_partitions_by_names") == 3

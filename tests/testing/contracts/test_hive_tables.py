@@ -31,9 +31,6 @@ class ListsNothing(MemoryHiveTables):
     def iceberg_tables(self, namespace: str, *, timeout_seconds: float) -> Iterator[Pointer]:
         return iter(())
 
-    def partition_folders(self, table: HiveTable, *, timeout_seconds: float) -> Iterator[str]:
-        return iter(())
-
 
 class DropsNothing(MemoryHiveTables):
     def drop(self, table: HiveTable, sending: Sending) -> SwapAnswer:
@@ -93,7 +90,6 @@ class UndoesWithoutAMark(MemoryHiveTables):
         ("tables_whose_files_a_drop_deletes_are_loaded", LoadsNone),
         ("all_others_are_not", LoadsAll),
         ("another_table_of_the_same_name_differs", LoadsAll),
-        ("partitions_have_folders", ListsNothing),
         ("all_iceberg_tables_are_listed", ListsNothing),
         ("a_drop_removes_the_row", DropsNothing),
         ("all_tables_but_icebergs_are_named", NamesAll),
