@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -37,6 +37,10 @@ def migrate(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out files that cannot be taken over, and name them.")
     ] = False,
+    ignore_key: Annotated[
+        list[str] | None,
+        typer.Option("--ignore-key", metavar="KEY", help="A key of the table's row that may refuse it no longer."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what is there.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Name files that came to a migrated table's folders after it was listed.")
@@ -68,7 +72,15 @@ def migrate(
         if check:
             _check(catalog, table, master, as_json=as_json)
             return
-        report = _migrate(catalog, table, master, recursive_directory, skip_unreadable=skip_unreadable, dry_run=dry_run)
+        report = _migrate(
+            catalog,
+            table,
+            master,
+            recursive_directory=recursive_directory.value,
+            skip_unreadable=skip_unreadable,
+            dry_run=dry_run,
+            ignore_keys=ignore_key or (),
+        )
     if as_json:
         output.print_json(report.as_dict())
     else:
@@ -108,27 +120,13 @@ def _check(catalog: Catalog, table: str, master: str | None, *, as_json: bool) -
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _migrate(
-    catalog: Catalog,
-    table: str,
-    master: str | None,
-    recursive_directory: Recursive,
-    *,
-    skip_unreadable: bool,
-    dry_run: bool,
-) -> MigrationReport:
+def _migrate(catalog: Catalog, table: str, master: str | None, **options: Any) -> MigrationReport:
+    """options: of `migration.migrate`."""
     from iceberg_hms import migration
 
     with migration.spark_session(master) as spark:
         try:
-            return migration.migrate(
-                spark,
-                table,
-                recursive_directory=recursive_directory.value,
-                skip_unreadable=skip_unreadable,
-                dry_run=dry_run,
-                catalog=catalog,
-            )
+            return migration.migrate(spark, table, catalog=catalog, **options)
         except CannotMigrate as error:
             common.tell_error(error)
             report: MigrationReport = error.report

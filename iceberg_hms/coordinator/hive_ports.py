@@ -86,13 +86,15 @@ class HiveRow:
 
 @dataclass(frozen=True, slots=True)
 class HivePartition:
-    """A partition of a Hive table. values: one for each partition key, as text without escapes. input_format, serde:
-    its own, which may differ from the table's."""
+    """A partition of a Hive table. values: one for each partition key, as text without escapes. The others: its own,
+    which may differ from the table's."""
 
     values: tuple[str, ...]
     location: str
     input_format: str | None
     serde: str | None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class HiveTables(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,7 @@ def migrate_database(
     recursive_directory: RecursiveDirectory = "fail",
     skip_unreadable: bool = False,
     dry_run: bool = False,
+    ignore_keys: Collection[str] = (),
     progress: bool = True,
     catalog: Catalog | None = None,
 ) -> list[MigrationReport]:
@@ -40,7 +42,7 @@ def migrate_database(
     Raises NoSuchNamespace, and ConfigError as `migrate`.
     """
     namespace = namespace_name(namespace)
-    options = Options(recursive_directory, skip_unreadable, dry_run, progress)
+    options = Options(recursive_directory, skip_unreadable, dry_run, progress, ignore_keys=ignore_keys)
     with driver_of(spark, catalog, f"migrate {namespace}") as driver:
         return migrate_tables(driver, namespace, like, options)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.coordinator.hive_ports import HiveColumn
@@ -43,6 +44,8 @@ _PRIMITIVES: Final = {
     "date": types.DATE,
     "timestamp with local time zone": types.TIMESTAMPTZ,
 }
+#: How a type with a length is called among the keys of columns (`known_keys.py`).
+LENGTHS: Final = {"char": "char(n)", "varchar": "varchar(n)"}
 #: Lengths, which Iceberg has not, and the time zone of a session of Hive 3.
 _WITH_PARAMETERS: Final = frozenset({"char", "varchar", "timestamp with local time zone"})
 #: What a decimal without parameters is: rows from before Hive 0.13 have it.
@@ -55,15 +58,31 @@ _NUMBERS: Final = re.compile(r"\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?", re.ASCII)
 _NAME: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`:,;\s](?:[^:,;]*[^:,;\s])?))\s*:")
 
 
-def hive_schema(columns: Iterable[HiveColumn], *, timestamp: PrimitiveType = types.TIMESTAMPTZ) -> Schema:
+@dataclass(frozen=True, slots=True)
+class ColumnKey:
+    """What Spark's schema or the type says of a column beyond the type that it has in Iceberg. path: of the column.
+    name, value: as `known_keys.py` has them in the place COLUMN."""
+
+    path: str
+    name: str
+    value: str
+
+
+def hive_schema(
+    columns: Iterable[HiveColumn],
+    *,
+    timestamp: PrimitiveType = types.TIMESTAMPTZ,
+    keys: list[ColumnKey] | None = None,
+) -> Schema:
     """A schema of Hive's columns with fresh field ids; each field may be null. timestamp: what Hive's `timestamp`
-    becomes. Raises InvalidInput that names the column, for a type that Iceberg lacks or that is none."""
+    becomes. keys: gets the lengths of columns. Raises InvalidInput that names the column, for a type that Iceberg lacks
+    or that is none."""
     next_id = itertools.count(1).__next__
     fields = [
         NestedField(
             next_id(),
             column.name,
-            parse_hive_type(column.type, column.name, next_id, timestamp=timestamp),
+            parse_hive_type(column.type, column.name, next_id, timestamp=timestamp, keys=keys),
             doc=_doc(column.comment),
         )
         for column in columns
@@ -72,13 +91,18 @@ def hive_schema(columns: Iterable[HiveColumn], *, timestamp: PrimitiveType = typ
 
 
 def parse_hive_type(
-    text: str, path: str, next_id: Callable[[], int], *, timestamp: PrimitiveType = types.TIMESTAMPTZ
+    text: str,
+    path: str,
+    next_id: Callable[[], int],
+    *,
+    timestamp: PrimitiveType = types.TIMESTAMPTZ,
+    keys: list[ColumnKey] | None = None,
 ) -> Type:
-    """The Iceberg type of Hive's text, with provisional field ids. path: of the column, for messages; timestamp: as
-    `hive_schema` has it. Raises InvalidInput, also for a text beyond MAX_HIVE_TYPE_TEXT or MAX_NESTING."""
+    """The Iceberg type of Hive's text, with provisional field ids. path: of the column, for messages; timestamp, keys:
+    as `hive_schema` has them. Raises InvalidInput, also for a text beyond MAX_HIVE_TYPE_TEXT or MAX_NESTING."""
     if len(text) > MAX_HIVE_TYPE_TEXT:
         raise InvalidInput(f"Column {path}: its type has more than {MAX_HIVE_TYPE_TEXT} characters")
-    return _HiveTypeParser(text, next_id, timestamp).parse(path)
+    return _HiveTypeParser(text, next_id, timestamp, [] if keys is None else keys).parse(path)
 
 
 def no_type(path: str, foreign: str) -> InvalidInput:
@@ -106,11 +130,12 @@ def _doc(comment: str | None) -> str | None:
 class _HiveTypeParser:
     """Parses the text of one type from left to right."""
 
-    def __init__(self, text: str, next_id: Callable[[], int], timestamp: PrimitiveType) -> None:
+    def __init__(self, text: str, next_id: Callable[[], int], timestamp: PrimitiveType, keys: list[ColumnKey]) -> None:
         self._text = text
         self._at = 0
         self._next_id = next_id
         self._timestamp = timestamp
+        self._keys = keys
 
     def parse(self, path: str) -> Type:
         # A column's type is one level below the schema.
@@ -141,6 +166,8 @@ class _HiveTypeParser:
             raise no_type(path, f"Hive's {shown(name)}")
         if parameters is not None and name not in _WITH_PARAMETERS:
             raise self._malformed(path, f"nothing in brackets after {name}")
+        if name in LENGTHS:
+            self._keys.append(ColumnKey(path, LENGTHS[name], self._text))
         return found
 
     def _list(self, path: str, depth: int) -> ListType:

@@ -8,7 +8,7 @@ what it has described, which the next one takes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
@@ -42,6 +42,7 @@ def migrate(
     recursive_directory: RecursiveDirectory = "fail",
     skip_unreadable: bool = False,
     dry_run: bool = False,
+    ignore_keys: Collection[str] = (),
     progress: bool = True,
     catalog: Catalog | None = None,
     on_stage: Callable[[str], None] = nobody_listens,
@@ -54,7 +55,9 @@ def migrate(
     recursive_directory: what becomes of files in folders below a partition's own: `true` takes them, as Spark reads
     such a table, `false` leaves them out, and `fail` refuses the table.
     skip_unreadable: leave out files that cannot be taken over, and name them in the report, instead of refusing.
-    dry_run: write nothing, and report what is there. progress: whether to draw a bar.
+    dry_run: write nothing, and report what is there.
+    ignore_keys: names of keys of the row, its partitions or its columns that would refuse the table, and that change no
+    row or need not be kept: docs/migration.md has the keys. progress: whether to draw a bar.
     catalog: on the session's metastore; by default one with the session's metastore and warehouse and with the
     settings of the environment (`ICEBERG_HMS_...`). on_stage: hears `read`, `listed`, `described` after each slice of
     files, `staged` and `changed`.
@@ -67,7 +70,7 @@ def migrate(
     as a commit. MetastoreError, StorageError.
     """
     name = table_name(identifier)
-    options = Options(recursive_directory, skip_unreadable, dry_run, progress, on_stage)
+    options = Options(recursive_directory, skip_unreadable, dry_run, progress, on_stage, ignore_keys)
     with driver_of(spark, catalog, f"migrate {name}") as driver:
         return migrate_table(driver, name, options)
 
@@ -92,7 +95,7 @@ def migrate_table(driver: MigrationDriver, name: TableName, options: Options) ->
 
 def _migrated(driver: MigrationDriver, row: HiveRow, options: Options) -> MigrationReport:
     services = driver.services
-    source = MigrationSource.of(row, time_zone=driver.time_zone)
+    source = MigrationSource.of(row, time_zone=driver.time_zone, ignored=options.ignore_keys)
     options.on_stage("read")
     metadata, kinds = _metadata_of(services, source), services.coordinator.kind_changes(services.hive_tables)
     kinds.check(row, metadata)

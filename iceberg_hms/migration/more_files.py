@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.json_fields import shown
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.migration.column_defaults import EXISTS_DEFAULT
 from iceberg_hms.migration.driver import MigrationDriver, driver_of
 from iceberg_hms.migration.file_keys import folder_keys, manifest_keys
 from iceberg_hms.migration.found_files import folder_groups
 from iceberg_hms.migration.problems import Problems
 from iceberg_hms.migration.report import MigrationReport
-from iceberg_hms.migration.source import MigrationSource
+from iceberg_hms.migration.source import MigrationSource, location_of
 from iceberg_hms.migration.takeover import Options, Takeover, with_name_mapping
 from iceberg_hms.migration.work import RecursiveDirectory, Side, SourcePartition, Work
 
@@ -48,6 +50,7 @@ def add_files(
     partition_filter: Mapping[str, object] | None = None,
     recursive_directory: RecursiveDirectory = "fail",
     skip_unreadable: bool = False,
+    ignore_keys: Collection[str] = (),
     progress: bool = True,
     catalog: Catalog | None = None,
 ) -> MigrationReport:
@@ -63,7 +66,7 @@ def add_files(
     CommitStateUnknown as a commit.
     """
     name = table_name(table)
-    options = Options(recursive_directory, skip_unreadable, progress=progress)
+    options = Options(recursive_directory, skip_unreadable, progress=progress, ignore_keys=ignore_keys)
     with driver_of(spark, catalog, f"add files to {name}") as driver:
         return take_files(driver, name, source, partition_filter or {}, options)
 
@@ -85,7 +88,7 @@ def take_files(
         return _append(driver, name, source)
     metadata = with_name_mapping(driver.catalog.load(name).metadata)
     takeover, problems = Takeover(driver, name, metadata, options), Problems()
-    folders = _folders(driver, metadata, source, partition_filter, problems)
+    folders = _folders(driver, metadata, source, partition_filter, options, problems)
     _refuse_known(driver, takeover.work, metadata, folders)
     with takeover.alone():
         found = takeover.find(folders, problems)
@@ -110,12 +113,11 @@ def find_late_files(driver: MigrationDriver, name: TableName) -> LateFiles:
     """As `late_files`, with a driver that is open."""
     services = driver.services
     row = services.coordinator.kind_changes(services.hive_tables).hive_row(name)
-    source = MigrationSource.of(row, time_zone=driver.time_zone)
     metadata = driver.catalog.load(name).metadata
     work = Takeover(driver, name, metadata, Options("true")).work
-    # Not by `source.folders`: a partition that the migration left out for its value has files all the same.
+    # Not by `MigrationSource`: a table or a partition that the migration left out for its value has files all the same.
     places = (
-        [each.location for each in services.hive_tables.partitions(row)] if row.partition_keys else [source.location]
+        [each.location for each in services.hive_tables.partitions(row)] if row.partition_keys else [location_of(row)]
     )
     listed = Side(partial(folder_keys, work), folder_groups([SourcePartition("", each) for each in places]))
     known = _known(driver, metadata.snapshots, live=False)
@@ -138,15 +140,22 @@ def _folders(
     metadata: TableMetadata,
     source: str,
     partition_filter: Mapping[str, object],
+    options: Options,
     problems: Problems,
 ) -> Sequence[SourcePartition]:
-    """Raises InvalidInput for a Hive table that is partitioned by columns by which the Iceberg table is not, and for a
-    filter that no partition passes."""
+    """Raises InvalidInput for a Hive table that `MigrationSource` refuses, that is partitioned by columns by which the
+    Iceberg table is not, or whose columns have other defaults; and for a filter that no partition passes."""
     if "/" in source:
         return [SourcePartition("", source)]
     services = driver.services
     row = services.hive_tables.load_row(table_name(source))
-    of = MigrationSource.of(row, time_zone=driver.time_zone)
+    of = MigrationSource.of(
+        row,
+        time_zone=driver.time_zone,
+        ignored=options.ignore_keys,
+        format_version=metadata.format_version,
+    )
+    _check_defaults(of, metadata)
     wanted = {key.lower(): value for key, value in partition_filter.items()}
     keys = [each.name for each in row.partition_keys]
     if unknown := sorted(wanted.keys() - set(keys)):
@@ -170,6 +179,22 @@ def _folders(
         )
     names = {column: field.name for column, field in fields.items()}
     return [_renamed(each, names) for each in of.folders(chosen, problems)]
+
+
+def _check_defaults(source: MigrationSource, metadata: TableMetadata) -> None:
+    """Raises InvalidInput for a column that would read otherwise in files that lack it."""
+    if EXISTS_DEFAULT.lower() in source.ignored:
+        return
+    defaults = {field.name.lower(): field.initial_default for field in metadata.schema.fields}
+    for field in source.schema.fields:
+        default = defaults.get(field.name.lower())
+        if default != field.initial_default:
+            raise InvalidInput(
+                f"{source.name}: column {field.name}: files that lack it have {shown(field.initial_default)} in the "
+                f"Hive table, and would have {shown(default)} in the Iceberg table",
+                next_step="make the Iceberg table's column with the same default; or, if no file lacks the column, let "
+                f"the key pass: ignore_keys=['{EXISTS_DEFAULT}']",
+            )
 
 
 def _renamed(folder: SourcePartition, names: Mapping[str, str]) -> SourcePartition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
@@ -27,6 +28,7 @@ def snapshot(
     location: str | None = None,
     recursive_directory: RecursiveDirectory = "fail",
     skip_unreadable: bool = False,
+    ignore_keys: Collection[str] = (),
     progress: bool = True,
     catalog: Catalog | None = None,
 ) -> MigrationReport:
@@ -37,7 +39,7 @@ def snapshot(
     those of `migrate`. Raises AlreadyExists, NoSuchNamespace, NoSuchTable, CannotMigrate, CommitStateUnknown.
     """
     name = table_name(source)
-    options = Options(recursive_directory, skip_unreadable, progress=progress)
+    options = Options(recursive_directory, skip_unreadable, progress=progress, ignore_keys=ignore_keys)
     with driver_of(spark, catalog, f"snapshot {name}") as driver:
         return make_snapshot(driver, name, table, location, options)
 
@@ -48,7 +50,7 @@ def make_snapshot(
     """As `snapshot`, with a driver that is open."""
     services = driver.services
     row = services.hive_tables.load_row(source)
-    of = MigrationSource.of(row, time_zone=driver.time_zone)
+    of = MigrationSource.of(row, time_zone=driver.time_zone, ignored=options.ignore_keys)
     properties = {**of.properties, GC_ENABLED.name: "false"}
     staged = driver.catalog.stage_table(table, of.schema, location, of.spec, properties=properties)
     takeover, problems = Takeover(driver, staged.name, staged.metadata, options, is_new=True), Problems()

@@ -7,7 +7,7 @@ folders = source.folders(tables.partitions(row), problems)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -23,55 +23,23 @@ from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, P
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.transforms import parse_transform
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, Type, nested_fields
-from iceberg_hms.format.updates.table import RESERVED_PROPERTIES
+from iceberg_hms.format.updates.apply import DEFAULT_FORMAT_VERSION
+from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, parse_format_version
+from iceberg_hms.migration.column_defaults import DEFAULTS, DEFAULTS_VERSION
 from iceberg_hms.migration.hive_formats import format_of_classes, format_of_provider, table_format_of
-from iceberg_hms.migration.hive_types import NO_TYPE_ADVICE, hive_schema
+from iceberg_hms.migration.hive_types import NO_TYPE_ADVICE, ColumnKey, hive_schema
+from iceberg_hms.migration.known_keys import COPY
 from iceberg_hms.migration.problems import Problems
+from iceberg_hms.migration.row_keys import check_partition, check_table, properties_of
 from iceberg_hms.migration.spark_schema import SPARK_SCHEMA, spark_schema
 from iceberg_hms.migration.work import SourcePartition
 
-_COPY: Final = "copy its rows into a new Iceberg table: CREATE TABLE ... USING iceberg AS SELECT"
 _PROVIDER: Final = "spark.sql.sources.provider"
 #: Spark's provider of tables that are Hive's own.
 _HIVE_PROVIDER: Final = "hive"
 _PARTITION_PROVIDER: Final = "spark.sql.partitionProvider"
 
-#: Parameters by which Hive finds the columns of files by their place, where Iceberg goes by their names.
-_BY_POSITION: Final = ("parquet.column.index.access", "orc.force.positional.evolution")
-#: Parameters that name the schema of an Avro table, whatever the columns in its row say.
-_AVRO_SCHEMA: Final = ("avro.schema.url", "avro.schema.literal")
-
-#: What Hive, Spark and the metastore keep in a row for themselves, and what says what kind of row it is.
-_KEPT_OUT: Final = RESERVED_PROPERTIES | {
-    "COLUMN_STATS_ACCURATE",
-    "DO_NOT_UPDATE_STATS",
-    "EXTERNAL",
-    "STATS_GENERATED",
-    "STATS_GENERATED_VIA_STATS_TASK",
-    "TRANSLATED_TO_EXTERNAL",
-    "bucketing_version",
-    "discover.partitions",
-    "external.table.purge",
-    "last_modified_by",
-    "last_modified_time",
-    "metadata_location",
-    "numFiles",
-    "numFilesErasureCoded",
-    "numPartitions",
-    "numRows",
-    "path",
-    "previous_metadata_location",
-    "rawDataSize",
-    "serialization.format",
-    "storage_handler",
-    "table_type",
-    "totalSize",
-    "transactional",
-    "transactional_properties",
-    "transient_lastDdlTime",
-}
 _COUNT: Final = re.compile(r"\d{1,5}", re.ASCII)
-_KEPT_OUT_PREFIX: Final = "spark.sql."
 
 #: What Hive escapes in the names of partitions' folders (FileUtils.escapePathName).
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -84,7 +52,8 @@ class MigrationSource:
     location: its folder. file_format: `parquet`, `orc` or `avro`; a partition may have another one. schema: with fresh
     field ids, the partition columns last, in Hive's order; no column is required. spec: identity of each partition
     column. properties: those of the Iceberg table: the user's own parameters of the row, the format of new files, and
-    the name mapping by which files without field ids are read. time_zone: of partition values without one.
+    the name mapping by which files without field ids are read. time_zone: of partition values without one. ignored:
+    keys that the caller lets pass, in lower case.
     """
 
     name: TableName
@@ -95,22 +64,42 @@ class MigrationSource:
     properties: dict[str, str]
     time_zone: tzinfo
     row: HiveRow
+    ignored: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, row: HiveRow, *, time_zone: tzinfo = UTC) -> MigrationSource:
-        """time_zone: that of the Spark session, by which Spark reads the timestamps of partitions. Raises InvalidInput
-        that names the reason and what to do instead."""
+    def of(
+        cls,
+        row: HiveRow,
+        *,
+        time_zone: tzinfo = UTC,
+        ignored: Collection[str] = (),
+        format_version: int | None = None,
+    ) -> MigrationSource:
+        """time_zone: that of the Spark session, by which Spark reads the timestamps of partitions. ignored: keys of the
+        row, its partitions and its columns that the caller lets pass, in any case. format_version: of the Iceberg
+        table that gets the files; None: that which the row's `format-version` names. Raises InvalidInput that names the
+        reason and what to do instead."""
         try:
             _check_kind(row)
-            location, file_format = _location(row), _file_format(row)
-            _check_reading(row, file_format)
-            schema = _schema(row, types.TIMESTAMP if file_format == "orc" else types.TIMESTAMPTZ)
+            location, file_format = location_of(row), _file_format(row)
+            _check_partitions_are_listed(row)
+            passed = frozenset(key.lower() for key in ignored)
+            version = _format_version(row) if format_version is None else format_version
+            keys: list[ColumnKey] = []
+            timestamp = types.TIMESTAMP if file_format == "orc" else types.TIMESTAMPTZ
+            schema = _schema(row, timestamp, version, passed, keys)
+            check_table(row, keys, file_format, format_version=version, ignored=passed)
             spec = _identity_spec(row, schema)
         except InvalidInput as error:
             raise InvalidInput(f"Cannot migrate {row.name}: {error.message}", next_step=error.next_step) from error
-        own = {key: value for key, value in row.parameters.items() if not _is_kept_out(key)}
-        properties = {**own, "write.format.default": file_format, NAME_MAPPING: mapping_text(schema)}
-        return cls(row.name, location, file_format, schema, spec, properties, time_zone, row)
+        properties = {
+            **properties_of(row.parameters),
+            "write.format.default": file_format,
+            NAME_MAPPING: mapping_text(schema),
+        }
+        if FORMAT_VERSION_PROPERTY in row.parameters:
+            properties[FORMAT_VERSION_PROPERTY] = str(version)
+        return cls(row.name, location, file_format, schema, spec, properties, time_zone, row, passed)
 
     def folders(self, partitions: Iterable[HivePartition], problems: Problems) -> list[SourcePartition]:
         """Those of the partitions, which are all or some of the table's; of a table without partition columns its own.
@@ -126,8 +115,8 @@ class MigrationSource:
         return found
 
     def partition(self, partition: HivePartition) -> SourcePartition:
-        """Raises InvalidInput that names the partition: its format is none of the three, or a value is none of its
-        column's type."""
+        """Raises InvalidInput that names the partition: its format is none of the three, a value is none of its
+        column's type, or a key of its own stands in the way."""
         name = self._name_of(partition)
         if len(partition.values) != len(self._columns):
             raise InvalidInput(
@@ -138,7 +127,9 @@ class MigrationSource:
             column.name: self._value(name, column, text)
             for column, text in zip(self._columns, partition.values, strict=True)
         }
-        return SourcePartition(name, partition.location, values, self._format_of(partition, name))
+        file_format = self._format_of(partition, name)
+        check_partition(partition, self.row, name, file_format, ignored=self.ignored)
+        return SourcePartition(name, partition.location, values, file_format)
 
     def has(self, partition: HivePartition, wanted: Mapping[str, object]) -> bool:
         """Whether a partition has these values. wanted: name of a partition column in lower case -> its value, or the
@@ -212,14 +203,6 @@ def _spark_partition_columns(row: HiveRow) -> int:
     return int(count) if _COUNT.fullmatch(count) else -1
 
 
-def _is_kept_out(key: str) -> bool:
-    return key in _KEPT_OUT or key.startswith(_KEPT_OUT_PREFIX)
-
-
-def _is_true(row: HiveRow, key: str) -> bool:
-    return (row.parameters.get(key) or row.serde_parameters.get(key) or "").strip().lower() == "true"
-
-
 def _check_kind(row: HiveRow) -> None:
     """Raises InvalidInput for what is no table of files whose rows are those of the files."""
     handler = row.parameters.get("storage_handler")
@@ -232,21 +215,17 @@ def _check_kind(row: HiveRow) -> None:
     if other == "Iceberg":
         raise InvalidInput("it is an Iceberg table already", next_step="nothing is left to do")
     if other is not None:
-        raise InvalidInput(f"it is a table of {other}, whose log says which files count", next_step=_COPY)
-    if handler:
-        raise InvalidInput(f"its rows are not in files, but behind the storage handler {handler}", next_step=_COPY)
-    if _is_true(row, "transactional"):
-        raise InvalidInput("it is transactional (ACID): its folders have deltas that only Hive reads", next_step=_COPY)
-    spark_buckets = row.parameters.get(f"{SPARK_SCHEMA}.numBuckets")
-    if (row.bucket_columns and row.num_buckets > 0) or spark_buckets is not None:
-        buckets = row.num_buckets if spark_buckets is None else spark_buckets
+        raise InvalidInput(f"it is a table of {other}, whose log says which files count", next_step=COPY)
+    if row.bucket_columns and row.num_buckets > 0:
         raise InvalidInput(
-            f"it has {buckets} buckets, by which readers join and sample: Iceberg counts buckets by another hash",
-            next_step=_COPY,
+            f"it has {row.num_buckets} buckets, by which readers join and sample: Iceberg counts buckets by another "
+            "hash",
+            next_step=COPY,
         )
 
 
-def _location(row: HiveRow) -> str:
+def location_of(row: HiveRow) -> str:
+    """The folder of a table, as Spark reads it. Raises InvalidInput if it has none."""
     # The row's own location is a placeholder in some tables of Spark's.
     spark_path = row.serde_parameters.get("path") if _provider(row) is not None else None
     location = spark_path or row.location
@@ -263,7 +242,7 @@ def _file_format(row: HiveRow) -> str:
     else:
         found, why = format_of_provider(provider), f"Spark reads it by {provider}, not as Parquet, ORC or Avro"
     if found is None:
-        raise InvalidInput(why, next_step=_COPY)
+        raise InvalidInput(why, next_step=COPY)
     return found
 
 
@@ -271,20 +250,13 @@ def _not_a_format(input_format: str | None, serde: str | None) -> str:
     return f"its files are not Parquet, ORC or Avro: input format {input_format or 'none'}, serde {serde or 'none'}"
 
 
-def _check_reading(row: HiveRow, file_format: str) -> None:
-    """Raises InvalidInput if Hive or Spark finds columns or partitions by what Iceberg does not know."""
-    for key in _BY_POSITION:
-        if _is_true(row, key):
-            raise InvalidInput(
-                f"{key} finds the columns of its files by their place, and Iceberg goes by names", next_step=_COPY
-            )
-    for key in _AVRO_SCHEMA:
-        if file_format == "avro" and (row.parameters.get(key) or row.serde_parameters.get(key)):
-            raise InvalidInput(
-                f"its columns are those of {key}, which may say more than its row",
-                next_step="run ALTER TABLE ... UPDATE COLUMNS in Hive, then ALTER TABLE ... UNSET TBLPROPERTIES "
-                f"('{key}')",
-            )
+def _format_version(row: HiveRow) -> int:
+    text = row.parameters.get(FORMAT_VERSION_PROPERTY)
+    return DEFAULT_FORMAT_VERSION if text is None else parse_format_version(text)
+
+
+def _check_partitions_are_listed(row: HiveRow) -> None:
+    """Raises InvalidInput if Spark finds partitions by what the metastore does not know."""
     is_listed = row.parameters.get(_PARTITION_PROVIDER) == "catalog" or not _spark_partition_columns(row)
     if _provider(row) is not None and not is_listed:
         raise InvalidInput(
@@ -293,14 +265,19 @@ def _check_reading(row: HiveRow, file_format: str) -> None:
         )
 
 
-def _schema(row: HiveRow, timestamp: PrimitiveType) -> Schema:
-    """Spark's schema of a table of Spark's; of Hive's own Hive's columns, by the names that Spark knows them by."""
-    sparks = spark_schema(row.parameters, timestamp=timestamp)
+def _schema(
+    row: HiveRow, timestamp: PrimitiveType, version: int, ignored: Collection[str], keys: list[ColumnKey]
+) -> Schema:
+    """Spark's schema of a table of Spark's; of Hive's own Hive's columns, by the names that Spark knows them by.
+    version: of the Iceberg table's format. ignored: keys whose defaults no column gets. keys: gets what else the
+    columns say."""
+    defaults = [key for key in DEFAULTS if version >= DEFAULTS_VERSION and key.lower() not in ignored]
+    sparks = spark_schema(row.parameters, timestamp=timestamp, defaults=defaults, keys=keys)
     if _provider(row) is None:
-        hives = hive_schema([*row.columns, *row.partition_keys], timestamp=timestamp)
+        hives = hive_schema([*row.columns, *row.partition_keys], timestamp=timestamp, keys=keys)
         return hives if sparks is None else _in_sparks_case(hives, sparks)
     if sparks is None:
-        raise InvalidInput(f"it is a table of Spark's, and its row has no {SPARK_SCHEMA}", next_step=_COPY)
+        raise InvalidInput(f"it is a table of Spark's, and its row has no {SPARK_SCHEMA}", next_step=COPY)
     return _partitioned_last(row, sparks)
 
 
@@ -314,8 +291,9 @@ def _in_sparks_case(hives: Schema, sparks: Schema) -> Schema:
         spark = known.get(field.name.lower())
         if spark is None:
             return field
-        is_same = _folded(spark.type) == _folded(field.type)
-        return replace(field, name=spark.name, type=spark.type if is_same else field.type)
+        if _folded(spark.type) == _folded(field.type):
+            return replace(spark, doc=field.doc)
+        return replace(field, name=spark.name)
 
     return assign_fresh_ids(Schema.of(named(field) for field in hives.fields))
 
@@ -328,7 +306,7 @@ def _partitioned_last(row: HiveRow, schema: Schema) -> Schema:
     if last != list(place) or _spark_partition_columns(row) != len(place):
         raise InvalidInput(
             f"its partition columns in the metastore are {', '.join(place) or 'none'}, and {SPARK_SCHEMA} has others",
-            next_step=_COPY,
+            next_step=COPY,
         )
     return assign_fresh_ids(Schema.of(fields))
 
@@ -346,7 +324,7 @@ def _identity_spec(row: HiveRow, schema: Schema) -> PartitionSpec:
         if not isinstance(column.type, PrimitiveType) or not has_text(column.type):
             raise _not_primitive(column)
     if len(columns) == len(schema.fields):
-        raise InvalidInput("it has no columns but those of its partitions", next_step=_COPY)
+        raise InvalidInput("it has no columns but those of its partitions", next_step=COPY)
     identity = parse_transform("identity")
     return PartitionSpec.of(
         PartitionField(column.id, FIRST_PARTITION_FIELD_ID + at, identity, column.name)

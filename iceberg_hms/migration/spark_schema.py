@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
@@ -15,7 +15,8 @@ from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.types import MAX_NESTING, ListType, MapType, NestedField, PrimitiveType, StructType, Type
-from iceberg_hms.migration.hive_types import decimal_of, no_type, too_deep
+from iceberg_hms.migration.column_defaults import CURRENT_DEFAULT, DEFAULTS, EXISTS_DEFAULT, default_of
+from iceberg_hms.migration.hive_types import LENGTHS, ColumnKey, decimal_of, no_type, too_deep
 
 #: HMS parameter: the schema as JSON, or the prefix of those that have its parts.
 SPARK_SCHEMA: Final = "spark.sql.sources.schema"
@@ -39,18 +40,29 @@ _PRIMITIVES: Final = {
 _COUNT: Final = re.compile(r"\d{1,5}", re.ASCII)
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)", re.ASCII)
 # Spark keeps them as strings with the length beside, and did not always.
-_CHARS: Final = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
+_CHARS: Final = re.compile(r"(char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
+#: Metadata that have a type with lengths, also within others: `array<char(3)>`.
+_TYPE_TEXTS: Final = ("__CHAR_VARCHAR_TYPE_STRING", "HIVE_TYPE_STRING")
+_LENGTH: Final = re.compile(r"\b(char|varchar)\s*\(\s*\d", re.ASCII | re.I)
 
 
-def spark_schema(parameters: Mapping[str, str], *, timestamp: PrimitiveType = types.TIMESTAMPTZ) -> Schema | None:
+def spark_schema(
+    parameters: Mapping[str, str],
+    *,
+    timestamp: PrimitiveType = types.TIMESTAMPTZ,
+    defaults: Collection[str] = DEFAULTS,
+    keys: list[ColumnKey] | None = None,
+) -> Schema | None:
     """The schema in a row's parameters, with fresh field ids; each field may be null, for Spark did not always keep
-    nulls out. None if they have none. timestamp: what Spark's `timestamp` becomes. Raises InvalidInput for a schema
-    that cannot be read, and that names the column for a type that Iceberg lacks."""
+    nulls out. None if they have none. timestamp: what Spark's `timestamp` becomes. defaults: which of a column's
+    defaults (`column_defaults.DEFAULTS`) its field gets. keys: gets all metadata of columns. Raises InvalidInput for a
+    schema that cannot be read, and that names the column for a type that Iceberg lacks and for a default that is no
+    literal."""
     text = _schema_text(parameters)
     if text is None:
         return None
     raw = read.load_object(text, SPARK_SCHEMA)
-    struct = _SparkTypes(timestamp).type_of(raw, "", 0)
+    struct = _SparkTypes(timestamp, defaults, [] if keys is None else keys).type_of(raw, "", 0)
     if not isinstance(struct, StructType):
         raise InvalidInput(f"{SPARK_SCHEMA} is no struct")
     return assign_fresh_ids(Schema.of(struct.fields))
@@ -76,8 +88,10 @@ def _schema_text(parameters: Mapping[str, str]) -> str | None:
 class _SparkTypes:
     """Turns Spark's JSON into types with provisional ids."""
 
-    def __init__(self, timestamp: PrimitiveType) -> None:
+    def __init__(self, timestamp: PrimitiveType, defaults: Collection[str], keys: list[ColumnKey]) -> None:
         self._timestamp = timestamp
+        self._defaults = defaults
+        self._keys = keys
         self._next_id: Callable[[], int] = itertools.count(1).__next__
 
     def type_of(self, raw: Any, path: str, depth: int) -> Type:
@@ -110,7 +124,26 @@ class _SparkTypes:
         field_id = self._next_id()
         metadata = read.require_object(raw.get("metadata") or {}, f"Column {of}: metadata")
         doc = read.optional_str(metadata, "comment", f"Column {of}") or None
-        return NestedField(field_id, name, self.type_of(raw.get("type"), of, depth + 1), doc=doc)
+        type_ = self.type_of(raw.get("type"), of, depth + 1)
+        found = [ColumnKey(of, key, value if isinstance(value, str) else "") for key, value in metadata.items()]
+        self._keys += found
+        for each in found:
+            if each.name in _TYPE_TEXTS:
+                self._note_lengths(of, each.value)
+        given = {
+            each.name: default_of(each.value, type_, of, each.name) for each in found if each.name in self._defaults
+        }
+        return NestedField(
+            field_id,
+            name,
+            type_,
+            doc=doc,
+            initial_default=given.get(EXISTS_DEFAULT),
+            write_default=given.get(CURRENT_DEFAULT),
+        )
+
+    def _note_lengths(self, path: str, text: str) -> None:
+        self._keys += [ColumnKey(path, LENGTHS[found[1].lower()], text) for found in _LENGTH.finditer(text)]
 
     def _primitive(self, name: str, path: str) -> PrimitiveType:
         if name == "timestamp":
@@ -118,6 +151,7 @@ class _SparkTypes:
         if decimal := _DECIMAL.fullmatch(name):
             return decimal_of(int(decimal[1]), int(decimal[2]), path)
         if _CHARS.fullmatch(name):
+            self._note_lengths(path, name)
             return types.STRING
         if name not in _PRIMITIVES:
             raise no_type(path, f"Spark's {read.shown(name)}")

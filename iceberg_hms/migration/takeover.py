@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -38,6 +38,7 @@ class Options:
     dry_run: bool = False
     progress: bool = True
     on_stage: Callable[[str], None] = nobody_listens
+    ignore_keys: Collection[str] = ()
 
 
 class Takeover:

@@ -65,7 +65,8 @@ def shape(columns: str, keys: Sequence[str], stored_as: str) -> str:
 
 
 def check_migrated(spark: Any, metastore: Any, table: str, before: list[tuple[str | None, ...]]) -> None:
-    report = migrate(spark, table, progress=False)
+    # What the columns' lengths would change, these rows do not show.
+    report = migrate(spark, table, progress=False, ignore_keys=["char(n)", "varchar(n)"])
     assert (report.outcome, report.records) == ("done", len(before))
     assert rows_of(spark, table) == rows_of(spark, f"{add_java(spark, metastore)}.{table}") == before
 

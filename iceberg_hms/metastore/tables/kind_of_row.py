@@ -70,8 +70,15 @@ def hive_partition(name: TableName, partition: Any) -> HivePartition:
             f"The partition {values} of {name} has no folder in the metastore",
             next_step="drop the partition, or give it a location, and try again",
         )
-    serde = None if sd.serdeInfo is None else sd.serdeInfo.serializationLib
-    return HivePartition(values, sd.location, sd.inputFormat, serde)
+    serde = sd.serdeInfo
+    return HivePartition(
+        values,
+        sd.location,
+        sd.inputFormat,
+        None if serde is None else serde.serializationLib,
+        dict(partition.parameters or {}),
+        dict((None if serde is None else serde.parameters) or {}),
+    )
 
 
 def read_row(row: HiveRow) -> ReadRow:

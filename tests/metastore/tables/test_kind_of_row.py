@@ -74,6 +74,9 @@ def test_a_partition_without_a_folder_is_refused() -> None:
         location="file:/p", inputFormat="orc", serdeInfo=SerDeInfo(serializationLib="OrcSerde")
     )
     assert hive_partition(NAME, kind(values=["1"], sd=described)) == HivePartition(("1",), "file:/p", "orc", "OrcSerde")
+    described.serdeInfo.parameters = {"timeZone": "UTC"}
+    found = hive_partition(NAME, kind(values=["1"], sd=described, parameters={"numRows": "1"}))
+    assert (found.parameters, found.serde_parameters) == ({"numRows": "1"}, {"timeZone": "UTC"})
     for descriptor in (None, StorageDescriptor(location="")):
         with pytest.raises(InvalidInput, match="has no folder in the metastore"):
             hive_partition(NAME, kind(values=["1"], sd=descriptor))
