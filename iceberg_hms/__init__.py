@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import ConfigError as ConfigError
     from iceberg_hms.errors import CorruptFile as CorruptFile
     from iceberg_hms.errors import CredentialsUnavailable as CredentialsUnavailable
+    from iceberg_hms.errors import DoesNotFit as DoesNotFit
     from iceberg_hms.errors import EngineError as EngineError
     from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
     from iceberg_hms.errors import FileBeyondLimit as FileBeyondLimit
@@ -98,6 +99,7 @@ _ERRORS = (
     "CannotMigrate",
     "CorruptFile",
     "CredentialsUnavailable",
+    "DoesNotFit",
     "EngineError",
     "FileAlreadyExists",
     "FileBeyondLimit",

@@ -58,6 +58,11 @@ class UnsupportedFormat(InvalidInput):
     default_next_step = "use a table of format version 1, 2 or 3 without encryption"
 
 
+class DoesNotFit(InvalidInput):
+    """A change is well formed, and does not fit the table as it is: it names what the table lacks, say. A commit that
+    was made on an older state of the table gets RequirementFailed instead, since another writer may be the cause."""
+
+
 class CannotMigrate(InvalidInput):
     """Files of a Hive table cannot become those of an Iceberg table. Nothing was changed.
 

@@ -56,6 +56,7 @@ def test_a_next_step_can_be_given_or_left_out() -> None:
 PROVED = {
     "InvalidInput",
     "CannotMigrate",
+    "DoesNotFit",
     "InvalidView",
     "UnsupportedFormat",
     "NotFound",

@@ -22,7 +22,7 @@ from iceberg_hms.changes.clients import blind_append
 from iceberg_hms.changes.summary import totals
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
-from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.world.cluster import TABLE, ClusterNode
 from simulation.world.history import WriteAttempt
@@ -153,7 +153,7 @@ class SnapshotBuilder:
         made = self._snapshot(base, before, own, (), {"operation": "append", **_added_files(1), **extra})
         if self._commit_kind is CommitKind.INVALID:
             marked = updates.set_properties({self._attempt.mark or "": "1"})
-            made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref("nowhere", 1, kind="tag")))
+            made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref(MAIN_BRANCH, 1, kind="tag")))
         return made
 
     def _merge(self, base: TableMetadata, before: _Before) -> SentSnapshot:
@@ -263,7 +263,10 @@ class SnapshotBuilder:
         if base.format_version > 1:
             raw["sequence-number"] = base.last_sequence_number + 1
         if base.format_version > 2:
-            data = [each for each in own if each.content == ManifestContent.DATA]
+            # After an upgrade the first list gives row ids to older manifests, too.
+            data = [
+                each for each in (*own, *kept) if each.content == ManifestContent.DATA and each.first_row_id is None
+            ]
             raw["first-row-id"] = base.next_row_id
             raw["added-rows"] = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in data)
         raw["timestamp-ms"] = self._node.runtime.now_ms()

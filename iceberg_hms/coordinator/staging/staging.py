@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added, has_files_sorted_as
@@ -18,7 +19,7 @@ from iceberg_hms.coordinator.outcome.already_committed import committed_as
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.staging.invariants import check_clock, check_transition
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import DoesNotFit, IcebergHmsError, RequirementFailed
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -28,6 +29,9 @@ from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.work import working_for
+
+#: `RequirementFailed.name` of updates that name or assume what the table does not have, or has otherwise.
+UPDATES_FIT: Final = "updates-fit-the-table"
 
 
 class Staging:
@@ -233,12 +237,7 @@ def stage_one(
     try:
         staged = change.stage(savepoint, manifests)
         now = now_ms()
-        metadata = apply(
-            savepoint,
-            staged.updates,
-            now_ms=now,
-            claims_order=lambda order, added: has_files_sorted_as(order, added, manifests),
-        )
+        metadata = _applied(savepoint, staged, manifests, now)
         added = check_transition(savepoint, metadata).added
         check_clock(savepoint, added, now)
         if guard is not None:
@@ -248,3 +247,20 @@ def stage_one(
         manifests.discard(manifests.lists)
         raise
     return metadata, staged
+
+
+def _applied(savepoint: TableMetadata | None, staged: StagedChange, manifests: Manifests, now_ms: int) -> TableMetadata:
+    """The metadata after the updates. Raises as `apply`, but RequirementFailed for what does not fit the table."""
+    try:
+        return apply(
+            savepoint,
+            staged.updates,
+            now_ms=now_ms,
+            claims_order=lambda order, added: has_files_sorted_as(order, added, manifests),
+        )
+    except DoesNotFit as error:
+        if savepoint is None:
+            raise
+        # Another writer may have made it unfit. After 400 clients do not try again; after 409 they read the table, and
+        # tell their users what they find there.
+        raise RequirementFailed(UPDATES_FIT, error.message, next_step=error.next_step or None) from error

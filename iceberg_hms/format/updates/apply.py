@@ -70,11 +70,11 @@ def apply(
     now_ms: wall clock; becomes last-updated-ms, which never falls.
     claims_order: called only if a sort order gets another id than the client sent, and snapshots come with it.
 
-    Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for format version 4
-    and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the client makes it
-    again on the new one. RequirementFailed, a CommitFailed, says that a schema, spec or sort order would get another id
-    than the client sent, while a snapshot of the same commit has files with the sent id. Spec: Table Metadata,
-    Snapshots; REST protocol: TableUpdate.
+    Raises InvalidInput for an update that is unknown or can never be applied, DoesNotFit for one that cannot be applied
+    to this base, UnsupportedFormat for format version 4 and encryption, and CommitFailed for a snapshot that was made
+    for an older state of the table: the client makes it again on the new one. RequirementFailed, a CommitFailed, says
+    that a schema, spec or sort order would get another id than the client sent, while a snapshot of the same commit has
+    files with the sent id. Spec: Table Metadata, Snapshots; REST protocol: TableUpdate.
     """
     draft = MetadataDraft(base, _first_format_version(base, updates), now_ms)
     for update in updates:

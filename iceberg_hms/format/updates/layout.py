@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import DoesNotFit, InvalidInput
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
@@ -30,19 +31,24 @@ class IdList:
     chosen: str
 
     def choose(self, draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-        """`set-current-schema` and its like: -1 is the entry that this request added last. Raises InvalidInput for an
-        id that is not in the list."""
+        """`set-current-schema` and its like: -1 is the entry that this request added last. Raises DoesNotFit for an id
+        that is not in the list, and for the id of an entry of this request that another writer's entry has by now."""
         id_ = draft.resolve_id(self.key, update[self.id_key], self.entry)
+        for key, sent, found in draft.reassigned_ids if draft.base is not None else ():
+            if (key, sent) == (self.key, id_):
+                raise DoesNotFit(
+                    f"Cannot set {self.chosen} to {id_}: the {self.entry} that was sent as {sent} is {found}"
+                )
         if id_ not in draft.entries(self.key):
-            raise InvalidInput(f"Cannot set {self.chosen} to unknown {self.entry}: {id_}")
+            raise DoesNotFit(f"Cannot set {self.chosen} to unknown {self.entry}: {id_}")
         draft.put(self.chosen_key, id_)
 
     def remove(self, draft: MetadataDraft, update: Mapping[str, Any]) -> list[Any]:
-        """`remove-schemas` and its like: ignores unknown ids, and returns what it removed. Raises InvalidInput for the
+        """`remove-schemas` and its like: ignores unknown ids, and returns what it removed. Raises DoesNotFit for the
         entry that the table uses."""
         removed = set(update[f"{self.id_key}s"])
         if draft.raw[self.chosen_key] in removed:
-            raise InvalidInput(f"Cannot remove the {self.chosen}")
+            raise DoesNotFit(f"Cannot remove the {self.chosen}")
         entries = draft.entries(self.key)
         gone = [entry for id_ in removed for entry in entries.remove(id_)]
         draft.changed = draft.changed or bool(gone)
@@ -80,10 +86,12 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     if same is not None:
         draft.record_added("partition-specs", same.spec_id, spec.raw.get("spec-id"))
         return
-    schema = draft.current_schema
     _check_transforms(spec.fields)
-    _check_names(spec, schema)
-    spec.check_compatible(schema)
+    spec.check_names()
+    schema = draft.current_schema
+    with _judged(draft):
+        _check_identity_names(spec, schema)
+        spec.check_compatible(schema)
     spec_id = draft.specs.next_id(0)
     new = spec.with_id(spec_id, _field_ids(draft, spec))
     _check_field_ids(draft, new)
@@ -112,7 +120,9 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
         draft.record_added("sort-orders", same.order_id, order.raw.get("order-id"))
         return
     _check_transforms(order.fields)
-    order.check_compatible(draft.current_schema)
+    schema = draft.current_schema
+    with _judged(draft):
+        order.check_compatible(schema)
     order_id = UNSORTED_ORDER_ID
     if not order.is_unsorted:
         order_id = draft.sort_orders.next_id(UNSORTED_ORDER_ID + 1)
@@ -122,14 +132,28 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 
 def check_layout(draft: MetadataDraft) -> None:
-    """Raises InvalidInput unless the default spec and order exist and fit the current schema."""
+    """Raises InvalidInput unless the default spec and order exist and fit the current schema; DoesNotFit if one of the
+    three is the table's."""
     schema = draft.current_schema
     spec = draft.default_spec
     order = draft.sort_orders.get(draft.raw["default-sort-order-id"])
     if order is None:
         raise InvalidInput("a sort order must be added first")
-    spec.check_compatible(schema)
-    order.check_compatible(schema)
+    for each, chosen in (spec, SPECS), (order, SORT_ORDERS):
+        with _judged(draft, chosen):
+            each.check_compatible(schema)
+
+
+@contextmanager
+def _judged(draft: MetadataDraft, *chosen: IdList) -> Iterator[None]:
+    """For a body that checks an entry of the request, or the chosen ones of lists, against the current schema. What it
+    raises becomes DoesNotFit unless the request has added all of them: then no other writer can be the cause."""
+    try:
+        yield
+    except InvalidInput as error:
+        if all(draft.last_added.get(each.key) == draft.raw[each.chosen_key] for each in (SCHEMAS, *chosen)):
+            raise
+        raise DoesNotFit(error.message, next_step=error.next_step or None) from error
 
 
 def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
@@ -140,8 +164,7 @@ def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
             raise InvalidInput(f"Unknown transform: {field.transform}{several}")
 
 
-def _check_names(spec: PartitionSpec, schema: Schema) -> None:
-    spec.check_names()
+def _check_identity_names(spec: PartitionSpec, schema: Schema) -> None:
     for field in spec.fields:
         column = schema.find(field.name)
         if column is not None and column.id != field.source_id:
@@ -176,4 +199,4 @@ def _check_field_ids(draft: MetadataDraft, spec: PartitionSpec) -> None:
     # A table upgraded from v1 may have several fields with one id; the new field may equal any of them.
     for field in spec.fields:
         if draft.partition_field_ids.belongs_to_another(field):
-            raise InvalidInput(f"Partition field id {field.field_id} belongs to another field already: {field}")
+            raise DoesNotFit(f"Partition field id {field.field_id} belongs to another field already: {field}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iceberg_hms.errors import CommitFailed, InvalidInput, UnsupportedFormat
+from iceberg_hms.errors import CommitFailed, DoesNotFit, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
@@ -13,14 +13,15 @@ from iceberg_hms.format.updates.draft import ENTRY_NAMES, MetadataDraft
 
 
 def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, CommitFailed for one whose numbers
-    are behind the table's: its client must make it again on the new state (apache/iceberg#15126)."""
+    """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, DoesNotFit for an id that the table
+    has, CommitFailed for numbers behind the table's: the client makes the snapshot again on the new state
+    (apache/iceberg#15126)."""
     raw = {key: value for key, value in update["snapshot"].items() if value is not None}
     snapshot = Snapshot.parse(raw)
     _check_ready(draft)
     _check_complete(draft, snapshot)
     if snapshot.snapshot_id in draft.snapshots_by_id:
-        raise InvalidInput(f"Snapshot already exists for id: {snapshot.snapshot_id}")
+        raise DoesNotFit(f"Snapshot already exists for id: {snapshot.snapshot_id}")
     if draft.format_version > 1:
         _take_sequence_number(draft, snapshot)
     if draft.format_version > 2:
@@ -29,7 +30,8 @@ def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 
 def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-snapshot-ref`: creates or moves a branch or tag. Moving main changes the current snapshot and the log."""
+    """`set-snapshot-ref`: creates or moves a branch or tag. Moving main changes the current snapshot and the log.
+    Raises DoesNotFit for a snapshot that the table lacks."""
     name = update["ref-name"]
     if not name:
         raise InvalidInput("set-snapshot-ref: ref-name must not be empty")
@@ -41,7 +43,7 @@ def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
         return
     snapshot = draft.snapshots_by_id.get(ref.snapshot_id)
     if snapshot is None:
-        raise InvalidInput(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
+        raise DoesNotFit(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
     if name == MAIN_BRANCH:
         _make_current(draft, Snapshot(snapshot))
     kept = {key: value for key, value in update.items() if key not in ("action", "ref-name") and value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.errors import DoesNotFit, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.locations import check_length
 from iceberg_hms.format.metadata import table_properties
@@ -38,7 +38,7 @@ def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
         raise InvalidInput("assign-uuid: uuid must not be empty")
     known = draft.raw.get("table-uuid")
     if known is not None and known.lower() != uuid.lower():
-        raise InvalidInput(f"Cannot reassign the table's UUID: {known} != {uuid}")
+        raise DoesNotFit(f"Cannot reassign the table's UUID: {known} != {uuid}")
     if known is None:
         draft.put("table-uuid", uuid)
 
@@ -146,7 +146,7 @@ def _upgrade(draft: MetadataDraft, version: int) -> None:
         )
     old = draft.format_version
     if version < old:
-        raise InvalidInput(f"Cannot downgrade v{old} table to v{version}")
+        raise DoesNotFit(f"Cannot downgrade v{old} table to v{version}")
     draft.put("format-version", version)
     if old < 2 <= version:
         _leave_v1(draft)
