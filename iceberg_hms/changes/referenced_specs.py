@@ -3,7 +3,7 @@ claim, by the ids that their clients gave to them.
 
 A manifest has only the id of its spec; the spec itself is in the table's metadata. Two concurrent commits can separate
 them: one adds a snapshot that was planned with a spec, the other removes that spec because no snapshot uses it yet.
-Neither asserts what the other changes, so this module refuses the second one.
+Neither asserts what the other changes, so the second one is refused: here, or by `new_manifests`.
 """
 
 from __future__ import annotations
@@ -12,46 +12,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.changes.change import Manifests, Update
-from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
-from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.changes.new_manifests import manifests_of
+from iceberg_hms.errors import MissingFile, RequirementFailed
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.work import stop_if_caller_left
 
-#: `RequirementFailed.name` of the two assumptions.
-SPECS_EXIST = "snapshot-partition-specs"
+#: `RequirementFailed.name` if a snapshot uses a spec that is to be removed.
 SPECS_ARE_UNUSED = "remove-partition-specs"
 
 #: (snapshot id, manifest list, whether the parent's manifests are left out) -> ids of the specs that it references.
 KnownSpecs = dict[tuple[int, str | None, bool], frozenset[int]]
-
-
-def check_added(table: TableMetadata, added: Iterable[Mapping[str, Any]], manifests: Manifests) -> None:
-    """Check the specs of the manifests that new snapshots add; earlier commits checked those that they keep.
-
-    table: with the snapshots. added: their JSON. If an append's list begins with its own manifests, only these are
-    read. Raises RequirementFailed for a spec that the table lacks; InvalidInput for a manifest list that does not
-    exist."""
-    for raw in added:
-        stop_if_caller_left()
-        snapshot = Snapshot(raw)
-        try:
-            missing = {
-                each.partition_spec_id for each in _added_manifests(snapshot, manifests)
-            } - table.specs_by_id.keys()
-        except MissingFile as error:
-            raise InvalidInput(
-                f"snapshot {snapshot.snapshot_id} cannot be read: {error}",
-                next_step="write the snapshot's manifest list before it is committed",
-            ) from error
-        if missing:
-            raise RequirementFailed(
-                SPECS_EXIST,
-                f"snapshot {snapshot.snapshot_id} was written with partition spec {min(missing)}, "
-                "which is not in the table",
-                expected=sorted(missing),
-                found=sorted(table.specs_by_id),
-            )
 
 
 def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Manifests, known: KnownSpecs) -> None:
@@ -98,7 +69,7 @@ def has_files_sorted_as(order_id: int, added: Iterable[Mapping[str, Any]], manif
     try:
         for raw in added:
             stop_if_caller_left()
-            own = _added_manifests(Snapshot(raw), manifests)
+            own = manifests_of(Snapshot(raw), manifests)
             if any(entry.data_file.sort_order_id == order_id for entry in manifests.entries(own)):
                 return True
     except MissingFile:
@@ -116,13 +87,6 @@ def _specs(snapshot: Snapshot, kept: Collection[int], manifests: Manifests, know
     has_parent = snapshot.parent_snapshot_id in kept
     key = (snapshot.snapshot_id, snapshot.manifest_list, has_parent)
     if key not in known:
-        files = _added_manifests(snapshot, manifests) if has_parent else manifests.list(snapshot)
+        files = manifests_of(snapshot, manifests) if has_parent else manifests.list(snapshot)
         known[key] = frozenset(each.partition_spec_id for each in files)
     return known[key]
-
-
-def _added_manifests(snapshot: Snapshot, manifests: Manifests) -> Sequence[ManifestFile]:
-    added = manifests.added(snapshot)
-    if added is None:
-        added = [each for each in manifests.list(snapshot) if each.added_snapshot_id == snapshot.snapshot_id]
-    return added

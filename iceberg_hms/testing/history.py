@@ -291,9 +291,10 @@ def swap_findings(earlier: str, before: TableMetadata, later: str, after: TableM
                 yield HistoryFinding(HistoryRule.LOG, f"{step}: snapshot {id_} was changed")
             continue
         added = Snapshot(raw)
-        # A snapshot without a parent starts a history of its own, whose numbers need not rise above others'.
+        # A snapshot without a parent starts a history of its own, whose numbers need not rise above others'. One
+        # swap may bring a snapshot of version 1, and then the upgrade.
         if (
-            after.format_version > 1
+            before.format_version > 1
             and added.parent_snapshot_id is not None
             and added.sequence_number <= before.last_sequence_number
         ):
@@ -316,7 +317,9 @@ def chain_findings(metadata: TableMetadata) -> Iterator[HistoryFinding]:
     for name, ref in metadata.refs.items():
         for child, parent in pairwise(metadata.ancestors(ref.snapshot_id)):
             link = f"{name}: {parent.snapshot_id} -> {child.snapshot_id}"
-            if metadata.format_version > 1 and child.sequence_number <= parent.sequence_number:
+            # Snapshots of version 1 have no numbers, also once the table was upgraded.
+            numbers_fall = child.sequence_number <= parent.sequence_number and parent.sequence_number > 0
+            if metadata.format_version > 1 and numbers_fall:
                 message = f"number {parent.sequence_number} is followed by {child.sequence_number}"
                 yield HistoryFinding(HistoryRule.CHAIN, f"{link}: {message}")
             if child.timestamp_ms < parent.timestamp_ms - CLOCK_TOLERANCE_MS:
@@ -363,7 +366,9 @@ def _line_findings(
             message = f"has {counts[status]} entries {status.name}, its list says {said}"
             yield HistoryFinding(HistoryRule.LIST, f"snapshot {snapshot.snapshot_id}: {line.manifest_path} {message}")
     number, own = line.sequence_number, line.added_snapshot_id == snapshot.snapshot_id
-    if number > snapshot.sequence_number or (own and number != snapshot.sequence_number):
+    # What was written for version 1 has number 0, also where the table was upgraded before it was committed.
+    is_another = own and number != snapshot.sequence_number and (number, line.min_sequence_number) != (0, 0)
+    if number > snapshot.sequence_number or is_another:
         yield HistoryFinding(
             HistoryRule.LIST,
             f"snapshot {snapshot.snapshot_id} has number {snapshot.sequence_number}, its manifest "

@@ -23,7 +23,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from simulation.actors.client_snapshots import NEVER_REBASED, CommitKind, SentSnapshot, SnapshotBuilder
-from simulation.actors.requests import for_update_table
+from simulation.actors.requests import for_update_table, upgrade_format_version
 from simulation.engine.scheduler import Task
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
 from simulation.world.history import Answer, WriteAttempt
@@ -54,6 +54,7 @@ class Clients:
     resent: how likely the first answer is lost, and a proxy sends the request again within `resent_within` seconds
     without the client's knowledge. hedged: how likely it sends the request again before the first one is answered; the
     client hears the second answer.
+    upgrades: the format versions to which one more client upgrades the table, one after the other.
     """
 
     count: int = 4
@@ -71,6 +72,7 @@ class Clients:
     resent: float = 0.0
     resent_within: float = 10.0
     hedged: float = 0.0
+    upgrades: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class CommitServer:
             return
         for number, commit_kind in enumerate(clients.one_shot):
             self.node.runtime.spawn(f"firm client {number}", partial(self._work_once, f"firm{number}", commit_kind))
+        if clients.upgrades:
+            self.node.runtime.spawn("upgrading client", self._upgrade)
         for number in range(clients.count):
             commit_kinds = [self._random.pick(clients.commit_kinds) for _ in range(clients.commits)]
             self.node.runtime.spawn(f"client {number}", partial(self._work, str(number), commit_kinds))
@@ -141,6 +145,13 @@ class CommitServer:
             think = self._clients.think if self._random.chance(0.5) else min(self._clients.think, _AT_ONCE)
             self.node.runtime.sleep(self._random.between(0.0, think))
             self._fulfil(f"{self.node.process.name}.{name}.{number}-{commit_kind}", commit_kind)
+
+    def _upgrade(self) -> None:
+        """Upgrade the table while the others have commits under way."""
+        for version in self._clients.upgrades:
+            self.node.runtime.sleep(self._random.between(0.0, self._clients.commits * self._clients.think))
+            with contextlib.suppress(IcebergHmsError):
+                self._coordinator.commit(TABLE, from_request([], [upgrade_format_version(version)]), wait_seconds=300.0)
 
     def _fulfil(self, operation: str, commit_kind: CommitKind) -> None:
         clients, cluster = self._clients, self.node.cluster

@@ -107,6 +107,27 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         tidy=True,
     ),
     Scenario(
+        "upgrades",
+        "an upgrade from version 1 to 2 to 3 beside commits of every kind to two branches, whose clients retry with "
+        "the manifests that they have",
+        writers=0,
+        servers=1,
+        clients=Clients(
+            count=4, commits=3, commit_kinds=_ALL, branches=_BRANCHES, think=0.1, leaves_files=0.7, upgrades=(2, 3)
+        ),
+        properties={_VERSION: "1"},
+        waits=_PATIENT,
+    ),
+    Scenario(
+        "upgrades-network",
+        "the same where no append is rebased, through two servers, where calls are lost and refused",
+        BAD_NETWORK,
+        writers=0,
+        servers=2,
+        clients=Clients(count=2, commits=2, commit_kinds=_ALL, think=0.1, leaves_files=0.7, upgrades=(2, 3)),
+        properties={_VERSION: "1", _REBASE: "none"},
+    ),
+    Scenario(
         "rebase-none",
         "the table property that forbids rebasing",
         writers=0,

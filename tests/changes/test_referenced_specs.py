@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes import referenced_specs, updates
+from iceberg_hms.changes import new_manifests, referenced_specs, updates
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.clients.request import from_request
 from iceberg_hms.changes.operations.files.append import Append
@@ -118,7 +118,7 @@ def test_a_snapshot_of_a_removed_spec_is_refused_even_if_its_branch_did_not_move
     ) as caught:
         commit(without_spec_0(seen), change, writer)
     assert (caught.value.name, caught.value.expected, caught.value.found) == (
-        referenced_specs.SPECS_EXIST,
+        new_manifests.SPECS_EXIST,
         [0],
         [1],
     )

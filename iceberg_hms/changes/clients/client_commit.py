@@ -7,7 +7,8 @@ on another parent (`rebase.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,6 +30,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: Assumed by every snapshot: it was not committed before.
 NEW_SNAPSHOT: Final = "new-snapshot"
+#: Assumed by every snapshot: nobody has committed since its client read the numbers that follow the table's.
+NUMBERS_ARE_FRESH: Final = "snapshot-numbers"
 #: Assumed by every snapshot: its parent is in the table.
 PARENT_EXISTS: Final = "snapshot-parent"
 
@@ -73,7 +76,8 @@ class ClientCommit:
             return StagedChange(self.updates)
         _check_parents_exist(base, self.updates)
         referenced_specs.check_removed(base, self.updates, manifests, self.known_specs)
-        return renumber(base, self.updates, manifests)
+        with _numbering():
+            return renumber(base, self.updates, manifests)
 
     def _check_new(self, base: TableMetadata) -> None:
         # If the commit asserts its branch's snapshot and was committed before, that requirement fails. CREATE OR
@@ -137,7 +141,8 @@ class RebasableCommit:
         ref = base.refs[name]
         head = base.snapshot_by_id(ref.snapshot_id)
         is_new = Lineage(self.identity, base).presence is Presence.ABSENT
-        rebased = rebasing.rebase(base, self.snapshot, head, manifests, self.appended_files, is_new=is_new)
+        with _numbering():
+            rebased = rebasing.rebase(base, self.snapshot, head, manifests, self.appended_files, is_new=is_new)
         if isinstance(rebased, NotRebasable):
             raise _not_rebased(failure, rebased.reason)
         rebased_updates = {
@@ -217,6 +222,16 @@ def _check_picked_exist(base: TableMetadata | None, updates: Sequence[Update]) -
                 "be deleted",
                 next_step="write the rows again",
             )
+
+
+@contextmanager
+def _numbering() -> Iterator[None]:
+    """For a body that writes a client's list anew. Raises RequirementFailed for a list that cannot be numbered: as its
+    client wrote it, it was right for the table that the client read."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise RequirementFailed(NUMBERS_ARE_FRESH, error.message, next_step=error.next_step or None) from error
 
 
 def _not_rebased(failure: RequirementFailed, reason: str) -> RequirementFailed:

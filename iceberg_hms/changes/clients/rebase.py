@@ -49,8 +49,8 @@ def why_not_rebasable(base: TableMetadata, snapshot: Snapshot, default: blind_ap
     default: the policy of tables that set none."""
     if snapshot.operation not in (summary.APPEND, summary.REPLACE):
         return f"its operation is {snapshot.operation}"
-    made_for = 1 + bool(snapshot.sequence_number) + (snapshot.first_row_id is not None)
-    if made_for != base.format_version:
+    made_for = snapshot.written_for
+    if made_for > base.format_version or (made_for < base.format_version and snapshot.operation != summary.APPEND):
         return f"it was written for format version {made_for}, the table has {base.format_version}"
     policy = blind_append.policy_for(base, default)
     if policy.mode == blind_append.NONE:
@@ -140,6 +140,9 @@ def _full_delta(
     if parent_conflict(base, snapshot) is not None:
         # The table lacks the list that the client started from, so what it replaced and kept is unknown.
         return NotRebasable("it carries over or replaces manifests of that other snapshot")
+    if snapshot.written_for == 1 < base.format_version:
+        # Older files inherit no sequence number from a manifest of version 1 that has one.
+        return NotRebasable("it lists older files in a manifest of format version 1")
     delta = compute_delta(snapshot, client, before)
     if isinstance(delta, NotRebasable):
         return delta

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from iceberg_hms.changes import new_manifests
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
-from iceberg_hms.changes.referenced_specs import check_added, has_files_sorted_as
+from iceberg_hms.changes.referenced_specs import has_files_sorted_as
 from iceberg_hms.changes.reruns import refuse_another_job
 from iceberg_hms.coordinator.locations.guarded_manifests import guarded
 from iceberg_hms.coordinator.locations.location_policy import LocationGuard
@@ -242,7 +243,7 @@ def stage_one(
         check_clock(savepoint, added, now)
         if guard is not None:
             guard.check_metadata(savepoint, metadata, added)
-        check_added(metadata, added, manifests)
+        new_manifests.check(metadata, added, manifests)
     except Exception:
         manifests.discard(manifests.lists)
         raise

@@ -54,6 +54,14 @@ class Snapshot:
         return self.raw.get("sequence-number") or 0
 
     @property
+    def written_for(self) -> int:
+        """The format version whose fields the snapshot has: that of the table as its writer read it. 1 without a
+        sequence number, 2 without row ids, else 3."""
+        if not self.sequence_number:
+            return 1
+        return 2 if self.first_row_id is None else 3
+
+    @property
     def timestamp_ms(self) -> int:
         """When the writer made it, in milliseconds since 1970 UTC, by the writer's clock."""
         return int(self.raw["timestamp-ms"])

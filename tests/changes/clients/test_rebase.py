@@ -318,13 +318,17 @@ def test_an_append_whose_parent_was_removed_is_committed_whatever_it_replaced(wr
     assert new.current_snapshot.summary["total-records"] == "40"
 
 
-def test_an_upgraded_table_refuses_a_snapshot_of_the_older_version(writer: Writer) -> None:
+def test_a_moved_branch_of_an_upgraded_table_takes_appends_alone_that_are_of_the_older_version(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    rewrite = request(seen, compaction(writer, seen, 12))
     now = apply(seen, [requests.upgrade_format_version(3)], now_ms=6_000)
     now = committed(now, request(now, writer.fast_append(now, 11, "other")), writer.store)
+    new = committed(now, sent, writer.store)
+    assert row_ids(writer, now).items() <= row_ids(writer, new).items()
+    assert len(set(row_ids(writer, new).values())) == 4
     with pytest.raises(RequirementFailed, match="written for format version 2, the table has 3"):
-        committed(now, sent, writer.store)
+        committed(now, rewrite, writer.store)
 
 
 def test_row_ids_of_an_upgraded_table_are_assigned_once(writer: Writer) -> None:
