@@ -268,7 +268,7 @@ CASES: Final[Mapping[str, Alone]] = {
         (1, 4, 5, 6),
     ),
     "respelled_positions": Alone(2, _deleted(_respelled(_POSITIONS_A)), _ALL, _ALL),
-    "respelled_vector": Alone(3, _deleted(_respelled(_VECTOR_A)), (1, 2, 4, 5, 6), _ALL),
+    "respelled_vector": Alone(3, _deleted(_respelled(_VECTOR_A)), _ALL, _ALL),
     "conversion_into_respelled_positions": Alone(
         2,
         (*_deleted(_EQUALITY_A), _replaced(_EQUALITY_A, _respelled(_POSITIONS_A), referenced="B")),

@@ -92,7 +92,7 @@ class Rewrite(FileChanges):
         that the branch never had, InvalidInput for those of one that the rewrite removes, or in another spelling. Where
         others removed the data file since the start, nothing needs its deletes."""
         live = self._live.find(state.manifests, manifests)
-        self._deletes.spell_as(live)
+        self._deletes.check_spelling(live)
         gone = sorted(self._named - live.keys())
         since = self._conflicts.since_start(state) if gone else None
         if unknown := [key for key in gone if since and self._conflicts.remover_of(since, key, manifests) is None]:

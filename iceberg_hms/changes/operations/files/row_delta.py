@@ -102,7 +102,7 @@ class RowDelta(FileChanges):
         gone = sorted(self._paths.keys() - found.keys())
         if gone:
             self._refuse_gone(gone, state, manifests)
-        self._deletes.spell_as(found)
+        self._deletes.check_spelling(found)
         for each in self._deletes.files:
             path = referenced_data_file(each)
             if path is not None and partition_key(found[file_key(path)].data_file) != partition_key(each):

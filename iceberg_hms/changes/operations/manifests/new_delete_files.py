@@ -7,7 +7,6 @@ takes deletion vectors instead of new position delete files, one for each data f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
@@ -45,8 +44,6 @@ class NewDeleteFiles:
         #: Keys of the data files for which there is a deletion vector.
         self.vector_keys = _check_files(self.files)
         self._snapshot_id = snapshot_id
-        #: A vector's name of a data file -> the table's, where that is spelled otherwise.
-        self._spellings: dict[str, str] = {}
         self._written: dict[tuple[int, frozenset[object]], tuple[ManifestFile, ...]] = {}
 
     def check(self, base: TableMetadata) -> None:
@@ -81,23 +78,20 @@ class NewDeleteFiles:
                 if base.schema.field(column) is None:
                     raise InvalidInput(f"{each.file_path} deletes by column {column}, which the table lacks")
 
-    def spell_as(self, live: Mapping[str, ManifestEntry]) -> None:
-        """Let deletion vectors name their data files in the table's spelling, without which no reader applies them.
-        live: the table's data files, by their keys. Raises InvalidInput for position deletes in another spelling: it is
-        in their rows, too."""
+    def check_spelling(self, live: Mapping[str, ManifestEntry]) -> None:
+        """Raises InvalidInput for deletes of a data file in another spelling than the table's: the rows of position
+        deletes and the blob of a deletion vector have it too, and PyIceberg goes by these. live: the table's data
+        files, by their keys."""
         for each in self.files:
             if (path := referenced_data_file(each)) is None:
                 continue
             entry = live.get(file_key(path))
-            if entry is None or entry.data_file.file_path == path:
-                continue
-            if not each.is_deletion_vector:
+            if entry is not None and entry.data_file.file_path != path:
                 raise InvalidInput(
-                    f"{each.file_path} has positions of {path}, which the table spells {entry.data_file.file_path}: no "
-                    "reader would apply them",
+                    f"{each.file_path} has positions of {path}, which the table spells {entry.data_file.file_path}: "
+                    "not all readers would apply them",
                     next_step="write them with the table's spelling",
                 )
-            self._spellings[path] = entry.data_file.file_path
 
     def manifests(
         self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers | None = None
@@ -105,7 +99,7 @@ class NewDeleteFiles:
         """The manifests of the files, written on first use. numbers: of the files; None: that of the snapshot, as for
         rows that are newly deleted."""
         numbers = numbers or {}
-        key = base.format_version, frozenset[object]((*numbers.items(), *self._spellings.items()))
+        key = base.format_version, frozenset[object](numbers.items())
         if key not in self._written:
             self._written[key] = tuple(self._write(base, manifests, numbers))
         return self._written[key]
@@ -115,16 +109,12 @@ class NewDeleteFiles:
         return [
             ManifestEntry(
                 EntryStatus.ADDED,
-                self._spelled(each),
+                each,
                 snapshot_id=self._snapshot_id,
                 sequence_number=numbers.get((each.content, partition_key(each)), default),
             )
             for each in self.files
         ]
-
-    def _spelled(self, delete_file: DataFile) -> DataFile:
-        spelling = self._spellings.get(delete_file.referenced_data_file or "")
-        return delete_file if spelling is None else replace(delete_file, referenced_data_file=spelling)
 
     def _write(self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers) -> list[ManifestFile]:
         written: list[ManifestFile] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -249,21 +251,16 @@ def test_positions_that_name_no_data_file_are_refused_once_others_removed_one_of
     assert caught.value.name == "no-removed-data-files"
 
 
-def test_a_vector_names_its_data_file_as_the_table_does() -> None:
-    stored = StoredTable(3)
+@pytest.mark.parametrize("spelling", ["file:///data/a.parquet", "/data/a.parquet", "file:/data//a.parquet"])
+@pytest.mark.parametrize(("version", "made"), [(2, partial(position_deletes, "p")), (3, partial(deletion_vector, "a"))])
+def test_deletes_of_a_file_in_another_spelling_are_refused_since_their_own_content_has_it_too(
+    version: int, made: Callable[..., DataFile], spelling: str
+) -> None:
+    stored = StoredTable(version)
     stored.append(100, data_file("a"))
-    change = delta(stored, deletion_vector("a", referenced_data_file="file:///data/a.parquet"))
+    before = stored.metadata
+    change = delta(stored, made(referenced_data_file=spelling))
     change.look_ahead(stored.metadata, stored.store.open())
-    stored.commit(change)
-    named = [each.data_file.referenced_data_file for each in stored.entries() if each.data_file.referenced_data_file]
-    assert named == [path_of("a")]
-
-
-def test_position_deletes_in_another_spelling_are_refused_since_their_rows_have_it_too() -> None:
-    stored = StoredTable()
-    stored.append(100, data_file("a"))
-    change = delta(stored, position_deletes("p", referenced_data_file="file:///data/a.parquet"))
-    with pytest.raises(
-        InvalidInput, match=r"positions of file:///data/a\.parquet, which the table spells file:/data/a"
-    ):
+    with pytest.raises(InvalidInput, match=f"positions of {spelling}, which the table spells file:/data/a.parquet"):
         stored.commit(change)
+    assert stored.metadata is before
