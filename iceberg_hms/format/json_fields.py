@@ -129,6 +129,11 @@ def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str,
     return values
 
 
+def without_nulls(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object without its fields that are null: Java takes one that is there and null for malformed."""
+    return {key: value for key, value in raw.items() if value is not None}
+
+
 def is_integer(value: Any, lowest: int, highest: int) -> TypeGuard[int]:
     """True for an int within the bounds; JSON's true and false are not integers."""
     return type(value) is int and lowest <= value <= highest

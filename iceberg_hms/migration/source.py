@@ -19,6 +19,7 @@ from iceberg_hms.datafiles.partition_values import HIVE_NULL, has_text, value_of
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, mapping_text
+from iceberg_hms.format.schema.new_schemas import check_column_name
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.transforms import parse_transform
@@ -89,6 +90,7 @@ class MigrationSource:
             timestamp = types.TIMESTAMP if file_format == "orc" else types.TIMESTAMPTZ
             schema = _schema(row, timestamp, version, passed, keys)
             check_table(row, keys, file_format, format_version=version, ignored=passed)
+            _check_names(schema)
             spec = _identity_spec(row, schema)
         except InvalidInput as error:
             raise InvalidInput(f"Cannot migrate {row.name}: {error.message}", next_step=error.next_step) from error
@@ -180,6 +182,14 @@ class MigrationSource:
                 next_step="write its rows again in the format of the table, or drop the partition",
             )
         return found
+
+
+def _check_names(schema: Schema) -> None:
+    for column in schema.fields:
+        try:
+            check_column_name(column.name)
+        except InvalidInput as error:
+            raise InvalidInput(error.message, next_step=f"{COPY} with another name for the column") from error
 
 
 def partition_name(keys: Iterable[str], values: Iterable[str]) -> str:

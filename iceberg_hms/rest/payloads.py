@@ -114,6 +114,9 @@ class Fields:
         """Those of a request."""
         return cls(parse_object(body))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._raw
+
     def _get(self, name: str, kind: type, called: str) -> Any:
         value = self._raw.get(name)
         if value is not None and not isinstance(value, kind):
@@ -180,6 +183,9 @@ class CommitTable:
     def parse(cls, body: bytes) -> CommitTable:
         fields = Fields.parse(body)
         named = fields.optional_object("identifier")
+        if "updates" not in fields:
+            # Else it would seem that they are made. Without `requirements` it is a commit of ClickHouse's.
+            raise InvalidInput("Field updates is missing")
         return cls(
             identifier=None if named is None else _identifier(named),
             requirements=[_in_lower_case(each, "type") for each in fields.objects("requirements")],

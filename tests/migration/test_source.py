@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -110,7 +111,7 @@ def test_an_iceberg_table_can_be_made_of_it_with_the_same_ids() -> None:
     row = row_of(columns=[("a", "struct<b:array<int>>"), ("c", "map<int,date>")], parameters={"uuid": "x"})
     source = MigrationSource.of(row)
     made = new_table_metadata(
-        source.schema, source.spec, None, source.location, source.properties, uuid="0" * 32, now_ms=0
+        source.schema, source.spec, None, source.location, source.properties, uuid=str(UUID(int=0)), now_ms=0
     )
     assert made.schema.same_as(source.schema)
     assert made.spec.fields == source.spec.fields
@@ -438,6 +439,8 @@ REFUSED: list[tuple[HiveRow, str, str]] = [
     (row_of(keys=[("k", "binary")]), "no partition value of column k can be read as binary", "AS SELECT"),
     (row_of(keys=[("k", "array<int>")]), "no partition value of column k can be read as list<int>", "AS SELECT"),
     (row_of(columns=()), "it has no columns but those of its partitions", "CREATE TABLE"),
+    (row_of([("_file", "string")]), "Cannot call a column _file", "with another name for the column"),
+    (row_of(keys=[("_partition", "int")]), "Cannot call a column _partition", "with another name for the column"),
     (row_of(columns=[("month", "int")]), "multiple fields for name month", ""),
 ]
 

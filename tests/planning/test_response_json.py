@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pyarrow as pa
@@ -42,7 +43,7 @@ SPEC = PartitionSpec.parse(
     }
 )
 METADATA: TableMetadata = new_table_metadata(
-    SCHEMA, SPEC, SortOrder.parse({"order-id": 0, "fields": []}), "file:/t", {}, uuid="u" * 36, now_ms=1
+    SCHEMA, SPEC, SortOrder.parse({"order-id": 0, "fields": []}), "file:/t", {}, uuid=str(UUID(int=1)), now_ms=1
 )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -29,7 +30,7 @@ def metadata(column: int, transform: str, version: int = 2) -> TableMetadata:
     spec = PartitionSpec.parse({"spec-id": 0, "fields": fields})
     order = SortOrder.parse({"order-id": 0, "fields": []})
     properties = {"format-version": str(version)}
-    return new_table_metadata(Schema.parse(SCHEMA), spec, order, "file:/t", properties, uuid="u" * 36, now_ms=1)
+    return new_table_metadata(Schema.parse(SCHEMA), spec, order, "file:/t", properties, uuid=str(UUID(int=1)), now_ms=1)
 
 
 @pytest.mark.parametrize(

@@ -134,12 +134,18 @@ def test_a_commit() -> None:
     }
     folded = CommitTable(None, [{"type": "assert-uuid"}, {"type": 1}, {}], [{"action": "set-properties", "a": 1}])
     assert CommitTable.parse(body(odd)) == folded
-    named = CommitTable.parse(body({"identifier": {"namespace": ["a", "b"], "name": "t"}}))
+    named = CommitTable.parse(body({"identifier": {"namespace": ["a", "b"], "name": "t"}, "updates": None}))
     assert named == CommitTable((["a", "b"], "t"), [], [])
 
 
 @pytest.mark.parametrize(
-    "value", [{"requirements": ["x"]}, {"updates": {}}, {"identifier": {"namespace": [], "name": "t"}}]
+    "value",
+    [
+        {"requirements": ["x"], "updates": []},
+        {"updates": {}},
+        {"identifier": {"namespace": [], "name": "t"}, "updates": []},
+        {"requirements": []},
+    ],
 )
 def test_a_commit_of_another_shape_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput):

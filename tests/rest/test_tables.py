@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +20,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.rest.app import create_app
-from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, creation_of, error_of
 
 EVENTS = TableName("logging", "events")
 
@@ -52,6 +54,42 @@ def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: 
     assert metadata["location"] == "file:/warehouse/else"
     assert metadata["partition-specs"][0]["fields"][0]["name"] == "level"
     assert metadata["sort-orders"][-1]["fields"][0]["source-id"] == 2
+
+
+BAD_COLUMNS = [
+    ({"type": "int", "write-default": "x"}, "Invalid write-default of column c: 'x'"),
+    ({"type": "date", "write-default": "2021-02-30"}, "Invalid write-default of column c"),
+    ({"type": "int", "name": "_file"}, "Cannot call a column _file"),
+]
+
+
+@pytest.mark.parametrize(("column", "why"), BAD_COLUMNS)
+@pytest.mark.parametrize("door", ["create", "stage", "transaction", "add-schema"])
+def test_a_schema_that_readers_could_not_load_comes_through_no_door(
+    web: Web, catalog: ScriptedCatalog, table: str, door: str, column: dict[str, Any], why: str
+) -> None:
+    before = catalog.load_table("logging.events").metadata_location
+    bad = {"id": 3, "name": "c", "required": False, **column}
+    schema = {**SCHEMA, "fields": [*SCHEMA["fields"], bad]}
+    body: dict[str, Any] = {"name": "t", "schema": schema}
+    path, add = "/v1/namespaces/logging/tables", {"action": "add-schema", "schema": schema}
+    sent = {
+        "create": (path, body),
+        "stage": (path, {**body, "stage-create": True}),
+        "transaction": (f"{path}/t", creation_of("file:/warehouse/t", str(UUID(int=1)), schema=schema)),
+        "add-schema": (table, {"requirements": [], "updates": [add]}),
+    }
+    response = web("POST", *sent[door])
+    assert error_of(response)[0] == 400
+    assert why in error_of(response)[2]
+    assert not catalog.table_exists("logging.t")
+    assert catalog.load_table("logging.events").metadata_location == before
+
+
+def test_a_default_that_a_client_writes_as_null_is_none(web: Web, catalog: ScriptedCatalog) -> None:
+    columns = [{**each, "initial-default": None, "write-default": None} for each in SCHEMA["fields"]]
+    created = web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": {**SCHEMA, "fields": columns}})
+    assert created.json()["metadata"]["schemas"][0]["fields"] == SCHEMA["fields"]
 
 
 @pytest.mark.parametrize(

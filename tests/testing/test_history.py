@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pyarrow as pa
@@ -305,7 +306,8 @@ def metadata(version: int = 2, **fields: Any) -> TableMetadata:
     column = {"id": 1, "name": "id", "required": False, "type": "long"}
     schema = Schema.parse({"type": "struct", "schema-id": 0, "fields": [column]})
     properties = {"format-version": str(version)}
-    return new_table_metadata(schema, None, None, "file:/t", properties, uuid="u", now_ms=1).replace(**fields)
+    uuid = str(UUID(int=1))
+    return new_table_metadata(schema, None, None, "file:/t", properties, uuid=uuid, now_ms=1).replace(**fields)
 
 
 def snapshots(*numbers: tuple[int, int | None], **fields: Any) -> list[dict[str, Any]]:

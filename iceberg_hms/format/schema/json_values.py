@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from iceberg_hms.format.schema.types import PrimitiveType, Type
 WITHOUT_DEFAULT: Final = frozenset({"unknown", "variant", "geometry", "geography"})
 
 _INT_BITS: Final = {"int": 32, "long": 64}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def default_json(of: Type, value: Any) -> Any:
@@ -114,7 +117,15 @@ def _timestamp(of: PrimitiveType, value: Any) -> str:
         raise _refuse(of, value)
     if with_zone:
         moment = moment.astimezone(UTC)
+    if in_nanos:
+        _check_nanoseconds(of, moment, found.nanos if isinstance(found, NanoTimestamp) else 0)
     return (replace(found, moment=moment) if isinstance(found, NanoTimestamp) else moment).isoformat()
+
+
+def _check_nanoseconds(of: PrimitiveType, moment: datetime, nanos: int) -> None:
+    microseconds = (moment.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    if not read.is_integer(microseconds * 1_000 + nanos, read.MIN_LONG, read.MAX_LONG):
+        raise InvalidInput(f"{moment} does not fit a column of type {of}: it counts nanoseconds from 1970 in 64 bits")
 
 
 def _string(of: PrimitiveType, value: Any) -> str:
@@ -126,9 +137,10 @@ def _string(of: PrimitiveType, value: Any) -> str:
 
 
 def _uuid(of: PrimitiveType, value: Any) -> str:
-    if not isinstance(value, str | uuid.UUID):
+    # Python drops hyphens wherever they are, and Java reads another UUID where they are in other places.
+    if not isinstance(value, str | uuid.UUID) or not _UUID.fullmatch(str(value)):
         raise _refuse(of, value)
-    return str(uuid.UUID(str(value)))
+    return str(value).lower()
 
 
 def _bytes(of: PrimitiveType, value: Any) -> str:

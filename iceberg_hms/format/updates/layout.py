@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_hms.errors import DoesNotFit, InvalidInput
+from iceberg_hms.format.schema.new_schemas import new_table_schema
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
@@ -65,12 +66,11 @@ SORT_ORDERS = IdList(
 def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`add-schema`: if the table has an equal schema, that one is used. `last-column-id` never falls; the request's
     `last-column-id` is ignored, as in Java since 1.8."""
-    schema = Schema.parse(update.get("schema"))
-    schema.validate(draft.format_version)
+    schema = new_table_schema(update.get("schema"), draft.format_version, draft.schemas)
     same = draft.schemas.same_as(schema)
     if same is None:
         schema_id = draft.schemas.next_id(0)
-        draft.schemas.add(Schema({"type": "struct", **schema.with_id(schema_id).raw}, schema.as_struct()))
+        draft.schemas.add(schema.with_id(schema_id))
         draft.changed = True
     else:
         schema_id = same.schema_id
@@ -93,7 +93,8 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
         _check_identity_names(spec, schema)
         spec.check_compatible(schema)
     spec_id = draft.specs.next_id(0)
-    new = spec.with_id(spec_id, _field_ids(draft, spec))
+    ids = _field_ids(draft, spec)
+    new = PartitionSpec.of(map(_with_field_id, spec.fields, ids), spec_id=spec_id)
     _check_field_ids(draft, new)
     fields = draft.partition_field_ids
     draft.specs.add(new)
@@ -126,7 +127,7 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     order_id = UNSORTED_ORDER_ID
     if not order.is_unsorted:
         order_id = draft.sort_orders.next_id(UNSORTED_ORDER_ID + 1)
-    draft.sort_orders.add(order.with_id(order_id))
+    draft.sort_orders.add(SortOrder.of(order.fields, order_id=order_id))
     draft.changed = True
     draft.record_added("sort-orders", order_id, order.raw.get("order-id"))
 
@@ -187,6 +188,10 @@ def _field_ids(draft: MetadataDraft, spec: PartitionSpec) -> list[int]:
             used.add(field_id)
         ids.append(field_id)
     return ids
+
+
+def _with_field_id(field: PartitionField, field_id: int) -> PartitionField:
+    return replace(field, field_id=field_id)
 
 
 def _check_field_ids(draft: MetadataDraft, spec: PartitionSpec) -> None:

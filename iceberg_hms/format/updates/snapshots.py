@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.errors import CommitFailed, DoesNotFit, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
@@ -11,12 +11,15 @@ from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
 from iceberg_hms.format.updates.draft import ENTRY_NAMES, MetadataDraft
 
+#: What a snapshot may have done (spec: Snapshots, `operation`).
+OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
+
 
 def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, DoesNotFit for an id that the table
     has, CommitFailed for numbers behind the table's: the client makes the snapshot again on the new state
     (apache/iceberg#15126)."""
-    raw = {key: value for key, value in update["snapshot"].items() if value is not None}
+    raw = read.without_nulls(update["snapshot"])
     snapshot = Snapshot.parse(raw)
     _check_ready(draft)
     _check_complete(draft, snapshot)
@@ -100,6 +103,8 @@ def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
         raise UnsupportedFormat(f"{what} is encrypted")
     if id_ == -1 or snapshot.parent_snapshot_id == id_:
         raise InvalidInput(f"{what}: -1 is no snapshot id, and no snapshot is its own parent")
+    if snapshot.operation not in (None, *OPERATIONS):
+        raise InvalidInput(f"{what}: operation must be one of {', '.join(OPERATIONS)}, but is {snapshot.operation!r}")
     if draft.format_version == 1:
         if snapshot.sequence_number != 0:
             raise InvalidInput(f"Sequence number must be 0 in v1: {snapshot.sequence_number}")

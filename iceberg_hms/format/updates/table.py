@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -30,16 +31,21 @@ RESERVED_PROPERTIES: Final = frozenset(
     }
 )
 
+#: The blobs of Puffin files (Puffin spec: Blob types).
+BLOB_TYPES: Final = frozenset({"apache-datasketches-theta-v1", "deletion-vector-v1"})
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
 
 def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`assign-uuid`: for a table without a UUID; a table never changes its UUID."""
     uuid = read.require_str(update, "uuid", "assign-uuid")
-    if not uuid:
-        raise InvalidInput("assign-uuid: uuid must not be empty")
     known = draft.raw.get("table-uuid")
     if known is not None and known.lower() != uuid.lower():
         raise DoesNotFit(f"Cannot reassign the table's UUID: {known} != {uuid}")
     if known is None:
+        if not _UUID.fullmatch(uuid):
+            raise InvalidInput(f"assign-uuid: uuid must be a UUID, but is {read.shown(uuid)}: PyIceberg loads no other")
         draft.put("table-uuid", uuid)
 
 
@@ -85,21 +91,17 @@ def remove_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 def set_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-statistics`: replaces the snapshot's older statistics."""
     what = "set-statistics: statistics"
-    file = read.require_object(update.get("statistics"), what)
+    file = read.without_nulls(read.require_object(update.get("statistics"), what))
     read.require_long(file, "file-footer-size-in-bytes", what)
-    for blob in read.require_list(file, "blob-metadata", what):
-        blob = read.require_object(blob, f"{what}: blob-metadata")
-        read.require_str(blob, "type", f"{what}: blob-metadata")
-        read.require_long(blob, "snapshot-id", f"{what}: blob-metadata")
-        read.require_long(blob, "sequence-number", f"{what}: blob-metadata")
-        read.require_int_list(blob, "fields", f"{what}: blob-metadata")
+    blobs = read.require_list(file, "blob-metadata", what)
+    file["blob-metadata"] = [_blob(blob, f"{what}: blob-metadata") for blob in blobs]
     _set_statistics_file(draft, "statistics", file, what)
 
 
 def set_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-partition-statistics`: replaces the snapshot's older partition statistics."""
     what = "set-partition-statistics: partition-statistics"
-    file = read.require_object(update.get("partition-statistics"), what)
+    file = read.without_nulls(read.require_object(update.get("partition-statistics"), what))
     _set_statistics_file(draft, "partition-statistics", file, what)
 
 
@@ -162,6 +164,23 @@ def _leave_v1(draft: MetadataDraft) -> None:
     draft.rewrite("partition-specs", [spec.with_id(spec.spec_id) for spec in draft.specs])
     draft.raw.pop("schema", None)
     draft.raw.pop("partition-spec", None)
+
+
+def _blob(raw: Any, what: str) -> dict[str, Any]:
+    blob = read.without_nulls(read.require_object(raw, what))
+    kind = read.require_str(blob, "type", what)
+    if kind not in BLOB_TYPES:
+        raise InvalidInput(
+            f"{what}: type must be one of {', '.join(sorted(BLOB_TYPES))}, but is {read.shown(kind)}: PyIceberg could "
+            "not load the table",
+            next_step="leave the blob out of blob-metadata; it may stay in the file",
+        )
+    read.require_long(blob, "snapshot-id", what)
+    read.require_long(blob, "sequence-number", what)
+    read.require_int_list(blob, "fields", what)
+    if "properties" in blob:
+        read.require_str_map(blob, "properties", what)
+    return blob
 
 
 def _set_statistics_file(draft: MetadataDraft, key: str, file: Mapping[str, Any], what: str) -> None:

@@ -20,9 +20,11 @@ from typing import Any, Final
 
 from iceberg_hms.errors import InvalidView
 from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.schema.new_schemas import new_view_schema
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.views.view_metadata import (
     FORMAT_VERSION,
+    SQL,
     ViewMetadata,
     ViewVersion,
     check_format_version,
@@ -61,9 +63,6 @@ def new_view_metadata(
     first = ViewVersion.parse({"summary": {}, "timestamp-ms": now_ms, **version, **chosen})
     if not first.representations:
         raise InvalidView("Cannot create view without specifying a query")
-    unknown = sorted({each["type"] for each in first.representations if not is_sql(each)})
-    if unknown:
-        raise InvalidView(f"Found unsupported view representations: {unknown}")
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": uuid},
         {"action": "set-location", "location": location},
@@ -106,7 +105,7 @@ class _Draft:
         if known is not None:
             return known
         schema_id = max((each.schema_id + 1 for each in self.schemas), default=0)
-        self.schemas.append(Schema({"type": "struct", **schema.with_id(schema_id).raw}, schema.as_struct()))
+        self.schemas.append(schema.with_id(schema_id))
         self._schema_by_content[schema.content] = schema_id
         return schema_id
 
@@ -186,19 +185,28 @@ def _remove_properties(draft: _Draft, update: Mapping[str, Any]) -> None:
 
 
 def _add_schema(draft: _Draft, update: Mapping[str, Any]) -> None:
-    schema = Schema.parse(update["schema"])
-    schema.validate()
+    schema = new_view_schema(update["schema"])
     schema_id = draft.add_schema(schema)
     draft.schema_ids.update({schema.schema_id: schema_id, _LAST_ADDED: schema_id})
 
 
 def _add_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:
-    given = ViewVersion.parse(update["view-version"])
+    given = _new_version(update["view-version"])
     schema_id = draft.schema_ids.get(given.schema_id, given.schema_id)
     if schema_id == _LAST_ADDED:
         raise InvalidView("Cannot set last added schema: no schema has been added")
     version_id = draft.add_version(given.with_ids(version_id=given.version_id, schema_id=schema_id))
     draft.version_ids.update({given.version_id: version_id, _LAST_ADDED: version_id})
+
+
+def _new_version(raw: Mapping[str, Any]) -> ViewVersion:
+    """A version that a client sends, written as every reader takes it (view spec: Representations)."""
+    given = ViewVersion.parse(read.without_nulls(raw))
+    unknown = sorted({each["type"] for each in given.representations if not is_sql(each)})
+    if unknown:
+        raise InvalidView(f"Found unsupported view representations: {unknown}")
+    representations = [{**read.without_nulls(each), "type": SQL} for each in given.representations]
+    return ViewVersion({**given.raw, "representations": representations})
 
 
 def _set_current_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:

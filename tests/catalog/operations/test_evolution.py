@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema as PyIcebergSchema
+from pyiceberg.types import LongType
+from pyiceberg.types import NestedField as PyIcebergField
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
@@ -22,6 +25,8 @@ STATISTICS = {
     "file-footer-size-in-bytes": 4,
     "blob-metadata": [],
 }
+
+COLUMN = {"id": 2, "name": "c", "required": False, "type": "long"}
 
 
 @pytest.fixture
@@ -54,6 +59,41 @@ def test_a_commit_that_changes_nothing_writes_nothing(table: Table) -> None:
     table.remove_properties("none")
     table.update_schema().commit()
     assert table.metadata_location == before
+
+
+def test_no_column_gets_the_name_of_a_metadata_column(table: Table, catalog: Catalog) -> None:
+    before = table.metadata_location
+    named = pa.schema([("_pos", pa.int64())])
+    add = {"action": "add-schema", "schema": {"type": "struct", "fields": [{**COLUMN, "name": "_pos"}]}}
+    attempts: list[Callable[[], object]] = [
+        lambda: catalog.create_table("logging.more", named),
+        lambda: catalog.create_table("logging.more", PyIcebergSchema(PyIcebergField(1, "_pos", LongType()))),
+        lambda: catalog.commit(("logging", "events"), [], [add]),
+        lambda: table.update_schema().add_column("_pos", pa.int64()).commit(),
+        lambda: table.update_schema().rename_column("level", "_pos").commit(),
+        lambda: table.update_schema().union_by_name(named).commit(),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match=r"Cannot call a column _pos: .*give the column another name"):
+            attempt()
+    assert table.refresh().metadata_location == before
+    assert not catalog.table_exists("logging.more")
+
+
+def test_a_table_of_others_with_such_a_column_takes_commits_and_a_rename(catalog: Catalog) -> None:
+    made = catalog.create_table("logging.others", pa.schema([("pos", pa.int64())]))
+    text = made.metadata.to_bytes().replace(b'"name":"pos"', b'"name":"_pos"')
+    place = f"{made.metadata.location}/metadata/00001-others.metadata.json"
+    catalog.services.ports.files.write(place, text)
+    catalog.drop_table("logging.others")
+    table = catalog.register_table("logging.others", place)
+    table.set_properties({"b": "2"})
+    table.update_schema().add_column("more", pa.string()).commit()
+    assert [field.name for field in table.metadata.schema.fields] == ["_pos", "more"]
+    table.update_schema().rename_column("_pos", "place").commit()
+    assert [field.name for field in table.metadata.schema.fields] == ["place", "more"]
+    with pytest.raises(InvalidInput, match="Cannot call a column _pos"):
+        table.update_schema().add_column("_pos", pa.int64()).commit()
 
 
 def test_a_property_is_never_set_to_what_would_stop_commits(table: Table, catalog: Catalog) -> None:

@@ -267,7 +267,7 @@ def test_an_invalid_schema_is_refused(version: int, column: dict[str, Any], why:
 
 
 def test_types_of_v3_are_accepted_in_v3() -> None:
-    column = {**NEW, "type": "timestamp_ns", "initial-default": "2020-01-01T00:00:00.000000000"}
+    column = {**NEW, "type": "timestamp_ns", "initial-default": "2020-01-01T00:00:00.000000001"}
     after = apply(documents.metadata(3), [add_schema(*COLUMNS, column)], now_ms=NOW_MS)
     assert after.raw["schemas"][-1]["fields"][-1] == column
 

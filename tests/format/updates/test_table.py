@@ -29,15 +29,19 @@ def set_properties(**updates: Any) -> dict[str, Any]:
 def test_a_uuid_is_assigned_once() -> None:
     base = TableMetadata.parse({key: value for key, value in OLD_V1.items() if key != "table-uuid"})
     assert base.uuid is None
-    after = run(base, {"action": "assign-uuid", "uuid": "u"})
-    assert after.uuid == "u"
-    assert run(after, {"action": "assign-uuid", "uuid": "U"}) is after
-    for bad in ("other", ""):
+    uuid = "9c12d441-03fe-4693-9a96-a0705ddf69ca"
+    after = run(base, {"action": "assign-uuid", "uuid": uuid})
+    assert after.uuid == uuid
+    assert run(after, {"action": "assign-uuid", "uuid": uuid.upper()}) is after
+    for bad in ("other", "", documents.UUID):
         with pytest.raises(InvalidInput):
             run(after, {"action": "assign-uuid", "uuid": bad})
+    for bad in ("", "u", f" {uuid}", uuid.replace("-", "")):
+        with pytest.raises(InvalidInput, match="uuid must be a UUID"):
+            run(base, {"action": "assign-uuid", "uuid": bad})
     with pytest.raises(InvalidInput, match="UUID is required in format v2"):
         run(base, upgrade(2))
-    assert run(base, upgrade(2), {"action": "assign-uuid", "uuid": "u"}).verify().uuid == "u"
+    assert run(base, upgrade(2), {"action": "assign-uuid", "uuid": uuid}).verify().uuid == uuid
 
 
 @pytest.mark.parametrize("document", [OLD_V1, documents.V1])
@@ -123,7 +127,7 @@ def test_a_location_has_no_slash_at_its_end() -> None:
 
 
 def statistics(snapshot_id: Any = FIRST, **more: Any) -> dict[str, Any]:
-    blob = {"type": "theta", "snapshot-id": FIRST, "sequence-number": 1, "fields": [1]}
+    blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": FIRST, "sequence-number": 1, "fields": [1]}
     file = {"snapshot-id": snapshot_id, "statistics-path": "s3://p", "file-size-in-bytes": 5}
     return {**file, "file-footer-size-in-bytes": 2, "blob-metadata": [blob], **more}
 
@@ -150,9 +154,10 @@ def test_statistics_are_one_file_a_snapshot(set_action: str, key: str, remove_ac
     [
         (None, "must be a JSON object"),
         (statistics("1"), "snapshot-id must be a long"),
-        (statistics(**{"statistics-path": None}), "statistics-path must be a string"),
+        (statistics(**{"statistics-path": None}), "required field is missing: statistics-path"),
+        (statistics(**{"statistics-path": 1}), "statistics-path must be a string"),
         (statistics(**{"blob-metadata": [{}]}), "blob-metadata: required field is missing: type"),
-        (statistics(**{"blob-metadata": None}), "blob-metadata must be a list"),
+        (statistics(**{"blob-metadata": None}), "required field is missing: blob-metadata"),
         (statistics(**{"file-footer-size-in-bytes": "x"}), "file-footer-size-in-bytes must be a long"),
     ],
 )
