@@ -7,7 +7,7 @@ byte; a driver parses them with `format.locations.parse`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from iceberg_hms.coordinator.ports import Deleted, ListedFile
 from iceberg_hms.errors import IcebergHmsError
@@ -22,11 +22,7 @@ Entry = tuple[str, bool, int, int]
 class Driver(Protocol):
     """Each method raises StorageError for a store that fails, StorageRefused if trying again does not help, and
     InvalidInput for a location that the store cannot have.
-
-    deleted_together: how many files one call of `delete_all` may get.
     """
-
-    deleted_together: int
 
     def read(self, location: str, limit: Limit) -> bytes:
         """The whole file. Calls `limit.check` with its length before it reads on. Raises MissingFile; CorruptFile for
@@ -55,10 +51,6 @@ class Driver(Protocol):
         """Remove a file, never a folder; False if there was none."""
         ...
 
-    def delete_all(self, locations: Sequence[str]) -> Deleted:
-        """Remove files, at most `deleted_together`, in few requests where the store can."""
-        ...
-
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         """Some of the files below a folder, at any depth, and the token for the next page; None for both means the
         first page, and that there is none after it. Raises no MissingFile."""
@@ -66,6 +58,25 @@ class Driver(Protocol):
 
     def folder_exists(self, location: str) -> bool | None:
         """Whether there is a folder; None if the store has none. Raises no MissingFile."""
+        ...
+
+
+@runtime_checkable
+class BatchDriver(Driver, Protocol):
+    """A driver of a store that deletes without looking: it does not say which files were there.
+
+    deleted_together: how many files one call of `remove_all` may get.
+    """
+
+    deleted_together: int
+
+    def remove(self, location: str) -> None:
+        """Remove a file, or find that there is none."""
+        ...
+
+    def remove_all(self, locations: Sequence[str]) -> Deleted:
+        """Remove files, in as few requests as there are buckets. A file of which the store says nothing, or which it
+        may remove when it is asked for that file alone, is neither in `locations` nor in `failed`."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -17,6 +17,8 @@ from iceberg_hms.storage.gather import Gather, run_sequentially
 from iceberg_hms.storage.local_store import LocalStore
 from iceberg_hms.storage.remote_files import RemoteFiles
 from iceberg_hms.storage.retries import Retries
+
+logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -97,9 +99,8 @@ class RoutedFiles:
             for store, some in found:
                 store.create(some, made)
         except IcebergHmsError:
-            for location in made:
-                with contextlib.suppress(IcebergHmsError):
-                    self.delete(location)
+            for location, error in self.delete_all(made).failed.items():
+                logger.warning("%s, which no table names, could not be deleted: %s", location, error)
             raise
 
     def length(self, location: str) -> int:

@@ -10,15 +10,31 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
-from iceberg_hms.coordinator.ports import Deleted, ListedFile
-from iceberg_hms.errors import FileAlreadyExists, IcebergHmsError, MissingFile, ResourceExhausted, StorageError
+from iceberg_hms.coordinator.ports import ListedFile
+from iceberg_hms.errors import (
+    CorruptFile,
+    FileAlreadyExists,
+    IcebergHmsError,
+    MissingFile,
+    ResourceExhausted,
+    StorageError,
+    StorageRefused,
+)
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import Location, parse
-from iceberg_hms.storage.driver import Entry, delete_each, list_folder
+from iceberg_hms.storage.driver import Entry, list_folder
 from iceberg_hms.storage.local_files import read_parts
 
 #: The time of a file of which a store says none.
 _NEVER_OLD_NS: Final = 2**62
+#: Errors of the operating system after which another attempt fails as well, or that concern this process.
+_KINDS: Final[dict[int | None, type[StorageError]]] = {
+    errno.EMFILE: ResourceExhausted,
+    errno.ENFILE: ResourceExhausted,
+    errno.EACCES: StorageRefused,
+    errno.EPERM: StorageRefused,
+    errno.EROFS: StorageRefused,
+}
 
 
 class PyArrowDriver:
@@ -28,8 +44,6 @@ class PyArrowDriver:
     These filesystems have no exclusive create: a look-up before each write is enough, because every name that we write
     is new.
     """
-
-    deleted_together = 1
 
     def __init__(self, make_filesystem: Callable[[Location], Any]) -> None:
         self._make_filesystem = make_filesystem
@@ -76,7 +90,7 @@ class PyArrowDriver:
         if info.type == fs.FileType.NotFound:
             raise MissingFile(location)
         if info.type != fs.FileType.File:
-            raise StorageError(f"Not a file: {location}")
+            raise CorruptFile(location, "it is no file", next_step="name a file")
         return int(info.size)
 
     def delete(self, location: str) -> bool:
@@ -88,9 +102,6 @@ class PyArrowDriver:
         except MissingFile:
             return False
         return True
-
-    def delete_all(self, locations: Sequence[str]) -> Deleted:
-        return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         filesystem, path = self._resolve(folder)
@@ -136,5 +147,4 @@ def _mapped(location: str) -> Iterator[None]:
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, IcebergHmsError):
             raise
-        is_scarce = getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE)
-        raise (ResourceExhausted if is_scarce else StorageError)(f"{location}: {error}") from error
+        raise _KINDS.get(getattr(error, "errno", None), StorageError)(f"{location}: {error}") from error

@@ -31,6 +31,10 @@ class Waits(SystemClock):
 
 def files_on(endpoint: str, clock: SystemClock | None = None, **settings: Any) -> RoutedFiles:
     """The files of a store at an address."""
+    return RoutedFiles(remote_drivers(settings_on(endpoint, **settings), clock or Waits()))
+
+
+def settings_on(endpoint: str, **settings: Any) -> Settings:
+    """What `files_on` is set to."""
     keys = {"s3_access_key_id": "AKIDEXAMPLE", "s3_secret_access_key": "hush-secret"}
-    found = Settings(**{"s3_endpoint": endpoint, "s3_request_timeout": 20, **keys, **settings})
-    return RoutedFiles(remote_drivers(found, clock or Waits()))
+    return Settings(**{"s3_endpoint": endpoint, "s3_request_timeout": 20, **keys, **settings})

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import Deleted, ListedFile
-from iceberg_hms.errors import FileAlreadyExists, MissingFile, StorageError, StorageRefused
+from iceberg_hms.errors import (
+    CorruptFile,
+    FileAlreadyExists,
+    IcebergHmsError,
+    InvalidInput,
+    MissingFile,
+    ResourceExhausted,
+    StorageError,
+    StorageRefused,
+)
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.storage.driver import delete_each
 from iceberg_hms.storage.files import RoutedFiles
@@ -21,14 +30,13 @@ Call = tuple[Any, ...]
 
 class MemoryDriver:
     """Implements `driver.Driver`. calls: what was asked. failures: what the next calls raise before they do anything,
-    None for those that succeed."""
-
-    deleted_together = 1_000
+    None for those that succeed. broken: what deletions of these files raise."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.calls: list[Call] = []
         self.failures: list[Exception | None] = []
+        self.broken: dict[str, IcebergHmsError] = {}
 
     def _called(self, *call: Any) -> None:
         self.calls.append(call)
@@ -66,11 +74,12 @@ class MemoryDriver:
 
     def delete(self, location: str) -> bool:
         self._called("delete", location)
-        return self.files.pop(location, None) is not None
+        return self._gone(location)
 
-    def delete_all(self, locations: Sequence[str]) -> Deleted:
-        self._called("delete_all", len(locations))
-        return delete_each(lambda location: self.files.pop(location, None) is not None, locations)
+    def _gone(self, location: str) -> bool:
+        if location in self.broken:
+            raise self.broken[location]
+        return self.files.pop(location, None) is not None
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         self._called("list_page", token)
@@ -81,6 +90,22 @@ class MemoryDriver:
     def folder_exists(self, location: str) -> bool | None:
         self._called("folder_exists", location)
         return any(name.startswith(f"{location}/") for name in self.files)
+
+
+class BatchMemoryDriver(MemoryDriver):
+    """Implements `driver.BatchDriver`. silent: of so many files of each batch it says nothing, and deletes none."""
+
+    deleted_together = 1_000
+    silent = 0
+
+    def remove(self, location: str) -> None:
+        self._called("remove", location)
+        self._gone(location)
+
+    def remove_all(self, locations: Sequence[str]) -> Deleted:
+        self._called("remove_all", len(locations))
+        found = delete_each(self._gone, locations[self.silent :])
+        return Deleted([each for each in locations[self.silent :] if each not in found.failed], found.failed)
 
 
 def files_of(driver: MemoryDriver, retries: Retries | None = None, **others: MemoryDriver) -> RoutedFiles:
@@ -163,12 +188,104 @@ def test_what_was_made_in_one_store_is_deleted_when_the_other_refuses() -> None:
     assert (s3.files, gs.files) == ({}, {})
 
 
-def test_a_bulk_deletion_that_fails_names_its_batch_alone() -> None:
-    driver = MemoryDriver()
-    locations = [f"s3://b/{number}" for number in range(2_500)]
-    driver.files = dict.fromkeys(locations, b"")
-    driver.failures = [None, StorageRefused("no")]
-    deleted = files_of(driver).delete_all(locations)
-    assert [call[1] for call in driver.calls] == [1_000, 1_000, 500]
-    assert list(deleted.failed) == list(driver.files) == locations[1_000:2_000]
-    assert set(deleted.locations) == {*locations[:1_000], *locations[2_000:]}
+LOCATIONS = [f"s3://b/{number}" for number in range(2_500)]
+
+
+def with_all_files(kind: type[MemoryDriver]) -> Any:
+    driver = kind()
+    driver.files = dict.fromkeys(LOCATIONS, b"")
+    return driver
+
+
+def count(driver: MemoryDriver, call: str) -> int:
+    return sum(each[0] == call for each in driver.calls)
+
+
+def test_many_files_are_deleted_in_batches() -> None:
+    driver = with_all_files(BatchMemoryDriver)
+    deleted = files_of(driver).delete_all(LOCATIONS)
+    assert driver.calls == [("remove_all", each) for each in (1_000, 1_000, 500)]
+    assert (sorted(deleted.locations), deleted.failed, driver.files) == (sorted(LOCATIONS), {}, {})
+
+
+def test_a_store_that_refuses_a_batch_is_asked_for_none_again(caplog: pytest.LogCaptureFixture) -> None:
+    driver = with_all_files(BatchMemoryDriver)
+    driver.failures = [StorageRefused("no batches")]
+    files = files_of(driver)
+    deleted = files.delete_all(LOCATIONS[:2_400])
+    later = files.delete_all(LOCATIONS[2_400:])
+    assert (count(driver, "remove_all"), count(driver, "remove")) == (1, 2_500)
+    assert (len(deleted.locations), len(later.locations), deleted.failed, driver.files) == (2_400, 100, {}, {})
+    [line] = [each.getMessage() for each in caplog.records]
+    assert "one by one" in line
+    assert "no batches" in line
+
+
+@pytest.mark.parametrize("error", [StorageError("busy"), StorageRefused("no")], ids=["fails", "refuses"])
+def test_a_store_that_deletes_no_file_alone_either_is_not_asked_for_all(error: IcebergHmsError) -> None:
+    driver = with_all_files(BatchMemoryDriver)
+    driver.broken = dict.fromkeys(LOCATIONS, error)
+    driver.failures = [StorageRefused("no batches")]
+    deleted = files_of(driver).delete_all(LOCATIONS[:1_000])
+    assert (len(deleted.failed), list(deleted.locations), count(driver, "remove") <= 8) == (1_000, [], True)
+    # It is asked for a batch again: nothing says that batches alone are refused.
+    driver.broken = {}
+    files_of(driver).delete_all(LOCATIONS[:1_000])
+    assert count(driver, "remove_all") == 2
+
+
+def test_a_store_that_was_busy_is_asked_for_batches_again() -> None:
+    driver = with_all_files(BatchMemoryDriver)
+    driver.failures = [StorageError("busy")]
+    files = files_of(driver)
+    assert files.delete_all(LOCATIONS[:10]).failed == {}
+    assert files.delete_all(LOCATIONS[10:20]).failed == {}
+    assert (count(driver, "remove_all"), count(driver, "remove")) == (2, 10)
+
+
+@pytest.mark.parametrize("silent", [1, 7, 10])
+def test_of_what_a_store_says_nothing_is_deleted_alone(silent: int) -> None:
+    driver = with_all_files(BatchMemoryDriver)
+    driver.silent = silent
+    deleted = files_of(driver).delete_all(LOCATIONS[:10])
+    assert (sorted(deleted.locations), deleted.failed) == (LOCATIONS[:10], {})
+    assert count(driver, "remove") == silent
+
+
+@pytest.mark.parametrize("kind", [MemoryDriver, BatchMemoryDriver])
+@pytest.mark.parametrize(
+    "error",
+    [
+        StorageRefused("locked"),
+        CorruptFile("x", "it is a folder"),
+        InvalidInput("no such name"),
+        ResourceExhausted("no file left"),
+        StorageError("fails for this one"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_file_that_stays_is_named_with_its_reason_and_all_others_go(
+    error: IcebergHmsError, kind: type[MemoryDriver]
+) -> None:
+    driver = with_all_files(kind)
+    kept = {LOCATIONS[0], LOCATIONS[7]}
+    driver.broken = dict.fromkeys(kept, error)
+    deleted = files_of(driver).delete_all([*LOCATIONS, "s3://b/none"])
+    assert deleted.failed == dict.fromkeys(kept, error)
+    assert driver.files.keys() == kept
+    assert set(LOCATIONS) - set(deleted.locations) == kept
+
+
+def test_single_deletions_are_tried_again_too() -> None:
+    driver, clock = with_all_files(MemoryDriver), Waits()
+    driver.failures = unreliable(2)
+    deleted = files_of(driver, Retries(2, clock=clock)).delete_all(LOCATIONS[:3])
+    assert (list(deleted.locations), deleted.failed, clock.slept) == (LOCATIONS[:3], {}, [0.1, 0.4])
+
+
+def test_a_store_that_is_away_is_not_waited_for_once_a_file() -> None:
+    driver, clock = with_all_files(MemoryDriver), Waits()
+    driver.failures = unreliable(10_000)
+    deleted = files_of(driver, Retries(2, clock=clock)).delete_all(LOCATIONS)
+    assert len(deleted.failed) == len(driver.files) == len(LOCATIONS)
+    assert len(driver.calls) == 9

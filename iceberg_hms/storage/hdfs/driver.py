@@ -21,11 +21,11 @@ from hdfs_native import AsyncClient, WriteOptions
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Deleted, ListedFile
+from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, MissingFile, StorageRefused
 from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.format.locations import parse
-from iceberg_hms.storage.driver import Entry, delete_each, list_folder
+from iceberg_hms.storage.driver import Entry, list_folder
 from iceberg_hms.storage.hdfs import event_loop
 from iceberg_hms.storage.hdfs.failures import as_error, folder_named
 from iceberg_hms.storage.hdfs.site import HdfsSite
@@ -49,8 +49,6 @@ class HdfsDriver:
 
     Raises StorageRefused for settings that cannot be obeyed, also together with those of another driver.
     """
-
-    deleted_together = 1
 
     def __init__(self, settings: Settings, clock: Clock, call_seconds: float = CALL_SECONDS) -> None:
         self._clock = clock
@@ -137,9 +135,6 @@ class HdfsDriver:
             return self._call(location, delete)
         except MissingFile:
             return False
-
-    def delete_all(self, locations: Sequence[str]) -> Deleted:
-        return delete_each(self.delete, locations)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         def entries(inner: str) -> Iterator[Entry]:

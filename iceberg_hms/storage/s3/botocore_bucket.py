@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from urllib3.exceptions import HTTPError
 
-from iceberg_hms.storage.s3.failures import INVALID_RANGE, S3Failure
+from iceberg_hms.storage.s3.failures import INVALID_RANGE, KEPT, S3Failure
 
 #: What a request in XML cannot say, or says otherwise.
 _NOT_IN_XML: Final = re.compile(r"[^\x20-\x7e\x80-\ufffd\U00010000-\U0010ffff]")
+#: An element from its name to its end; nothing looks at what is in it.
+_WHOLE_XML: Final = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?(\w+)(?:[^>]*/>|.*</(?:\w+:)?\1>)\s*", re.DOTALL)
+
+
+def prepare(client: Any) -> Any:
+    """Let a client of S3 delete many objects on every store; returns it."""
+    events = client.meta.events
+    events.register("before-sign.s3.DeleteObjects", _add_md5)
+    # With the star it comes before botocore's own handler, which calls XML that is cut off a failure of the server.
+    events.register("before-parse.*.DeleteObjects", _check_result)
+    return client
+
+
+def _add_md5(request: Any, **_: Any) -> None:
+    # What stores before 2025 ask for; botocore sends a newer checksum alone.
+    digest = hashlib.md5(request.body, usedforsecurity=False).digest()
+    request.headers["Content-MD5"] = base64.b64encode(digest).decode()
+
+
+def _check_result(response_dict: dict[str, Any], **_: Any) -> None:
+    """Make an empty result of what is none: botocore takes the page of a proxy for one."""
+    if response_dict["status_code"] != HTTPStatus.OK:
+        return
+    found = _WHOLE_XML.fullmatch(response_dict["body"])
+    if found is None or found[1] not in (b"DeleteResult", b"Error"):
+        response_dict["body"] = b""
+    elif found[1] == b"Error":
+        response_dict["status_code"] = HTTPStatus.BAD_REQUEST
 
 
 class BotocoreBucket:
-    """Implements `bucket_client.BucketClient`. client: botocore's for S3; it sends each request once."""
+    """Implements `bucket_client.BucketClient`. client: botocore's for S3, which `prepare` returned; it sends each
+    request once."""
 
     def __init__(self, client: Any, bucket: str) -> None:
         self._client = client
@@ -64,26 +96,29 @@ class BotocoreBucket:
         with mapped():
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
-    def delete_all(self, keys: Sequence[str]) -> dict[str, S3Failure]:
-        """Delete at most 1,000 objects in one request, and those that it cannot name in one each. Returns why one may
-        still be there, by its key. Raises S3Failure."""
-        kept: dict[str, S3Failure] = {}
-        for key in filter(_NOT_IN_XML.search, keys):
-            try:
-                self.delete(key)
-            except S3Failure as failure:
-                kept[key] = failure
-        named = [{"Key": key} for key in keys if not _NOT_IN_XML.search(key)]
+    def delete_all(self, keys: Sequence[str]) -> tuple[set[str], dict[str, S3Failure]]:
+        """Delete at most 1,000 objects in one request. Returns those that are gone, and why the store keeps others, by
+        their keys. One that is in neither may still be there, and can be asked for alone: no request in XML can name
+        it, the store did not answer for it, or answered what need not hold for a request of its own. Raises
+        S3Failure."""
+        named = [key for key in keys if not _NOT_IN_XML.search(key)]
         if not named:
-            return kept
+            return set(), {}
         with mapped():
-            deleted = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": named, "Quiet": True})
-        for each in deleted.get("Errors", ()):
-            if each["Key"] not in keys:
-                raise S3Failure(None, "", "it answers for objects that it was not asked to delete")
-            status = 403 if each["Code"] == "AccessDenied" else 500
-            kept[each["Key"]] = S3Failure(status, each["Code"], each.get("Message", ""))
-        return kept
+            # Not quiet: silence would count as success, and a page of a proxy is silent too.
+            answer = self._client.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in named]}
+            )
+        # Unless it is asked for objects, an answer that names them is of another request.
+        asked = set(named)
+        gone = {each["Key"] for each in answer.get("Deleted", ()) if "Key" in each}
+        kept = {
+            each["Key"]: S3Failure(403, each["Code"], each.get("Message", "no reason"))
+            for each in answer.get("Errors", ())
+            if each.get("Code") in KEPT and "Key" in each
+        }
+        failed = {each.get("Key") for each in answer.get("Errors", ())}
+        return (gone - failed) & asked, {key: failure for key, failure in kept.items() if key in asked}
 
     def list_page(self, prefix: str, token: str | None) -> tuple[Sequence[Any], str | None]:
         """At most 1,000 objects as botocore describes them, and the token of the next page. Raises S3Failure."""

@@ -12,7 +12,7 @@ from botocore import UNSIGNED
 from iceberg_hms.clock import Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import StorageRefused
-from iceberg_hms.storage.s3.botocore_bucket import BotocoreBucket, mapped
+from iceberg_hms.storage.s3.botocore_bucket import BotocoreBucket, mapped, prepare
 from iceberg_hms.storage.s3.credentials import client_config, make_session, region_of
 from iceberg_hms.storage.s3.obstore_bucket import ObstoreBucket, make_store
 
@@ -35,7 +35,7 @@ class S3Clients:
             session = make_session(settings)
             self._credentials: Any = None if settings.s3_anonymous else session.get_credentials()
             self._region = region_of(settings, session)
-            self._client = session.create_client(
+            client = session.create_client(
                 "s3",
                 endpoint_url=settings.s3_endpoint or None,
                 region_name=self._region,
@@ -46,6 +46,7 @@ class S3Clients:
                     **config,
                 ),
             )
+            self._client = prepare(client)
             authorities = session.get_config_variable("ca_bundle")
         if self._credentials is None and not settings.s3_anonymous:
             raise StorageRefused(

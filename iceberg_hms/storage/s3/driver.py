@@ -111,13 +111,16 @@ class S3Driver:
             self.length(location)
         except MissingFile:
             return False
+        self.remove(location)
+        return True
+
+    def remove(self, location: str) -> None:
         with _Mapped(self, location):
             parsed = parse(location)
             self._current().botocore(parsed.authority).delete(_key(parsed))
-        return True
 
-    def delete_all(self, locations: Sequence[str]) -> Deleted:
-        keys: dict[str, dict[str, str]] = {}
+    def remove_all(self, locations: Sequence[str]) -> Deleted:
+        keys: dict[str, dict[str, list[str]]] = {}
         failed: dict[str, IcebergHmsError] = {}
         for location in locations:
             parsed = parse(location)
@@ -126,12 +129,14 @@ class S3Driver:
             except InvalidInput as error:
                 failed[location] = error
             else:
-                keys.setdefault(parsed.authority, {})[key] = location
+                keys.setdefault(parsed.authority, {}).setdefault(key, []).append(location)
+        deleted: list[str] = []
         for bucket, named in keys.items():
             with _Mapped(self, f"s3://{bucket}"):
-                kept = self._current().botocore(bucket).delete_all(list(named))
-            failed |= {named[key]: failure.as_error(named[key]) for key, failure in kept.items()}
-        return Deleted([each for each in locations if each not in failed], failed)
+                gone, kept = self._current().botocore(bucket).delete_all(list(named))
+            deleted += [each for key, spelled in named.items() if key in gone for each in spelled]
+            failed |= {each: failure.as_error(each) for key, failure in kept.items() for each in named[key]}
+        return Deleted(deleted, failed)
 
     def list_page(self, folder: str, token: Any) -> tuple[Sequence[ListedFile], Any]:
         parsed, above = parse(folder), folder.rstrip("/")

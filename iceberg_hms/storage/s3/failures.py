@@ -21,9 +21,11 @@ _TRANSIENT: Final = frozenset(
         "BadDigest",
         "ConditionalRequestConflict",
         "IncompleteBody",
+        "InternalError",
         "OperationAborted",
         "RequestTimeout",
         "RequestTimeTooSkewed",
+        "ServiceUnavailable",
         "SlowDown",
         "Throttling",
         "ThrottlingException",
@@ -31,6 +33,8 @@ _TRANSIENT: Final = frozenset(
         "XMinioClientDisconnected",
     }
 )
+#: What a store answers for an object that it will not delete, however it is asked.
+KEPT: Final = frozenset({"AccessDenied", "ObjectLocked"})
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
 #: Not the status 404 alone, with which something else than a store answers, too.
 _NO_SUCH_KEY: Final = "NoSuchKey"

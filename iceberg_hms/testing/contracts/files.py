@@ -89,6 +89,19 @@ def many_files_are_deleted_whether_or_not_they_are_there(files: Files, root: str
     )
 
 
+def each_of_many_deletions_has_one_outcome(files: Files, root: str) -> None:
+    """What the location of a folder names is no file; an object store knows none there."""
+    files.write_all([(f"{root}/outcomes/{name}", b"x") for name in ("a", "b", "folder/x")])
+    asked = [f"{root}/outcomes/{name}" for name in ("folder", "a", "none", "b", "folder/none")]
+    deleted = files.delete_all([*asked, "outcomes/a", asked[1]])
+    expect(not set(deleted.locations) & deleted.failed.keys(), "a file is deleted and failed")
+    expect({asked[1], asked[3]} <= set(deleted.locations), "a deleted file is not reported")
+    expect(deleted.failed.keys() <= {asked[0], "outcomes/a"}, "a file that was deleted or missing failed")
+    expect_equal(
+        [each.location for each in files.list_files(f"{root}/outcomes")], [f"{root}/outcomes/folder/x"], "what is left"
+    )
+
+
 def the_end_of_a_file_can_be_read_alone(files: Any, root: str) -> None:
     data = bytes(range(256)) * 1_024
     for name, content in (("long", data), ("short", b"0123456789"), ("empty", b"")):

@@ -197,20 +197,6 @@ def test_a_store_that_ignores_ranges_gives_no_wrong_bytes(key: str, scripted: Sc
             file.read(10)
 
 
-def test_one_key_of_many_that_stays_is_named_and_all_others_go(scripted: ScriptedStore) -> None:
-    kept = (
-        b"<DeleteResult><Error><Key>t/1700</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
-    )
-    xml = {"Content-Type": "application/xml"}
-    files = once(scripted, Answer(200, b"<DeleteResult/>", xml), Answer(200, kept, xml), refusal(503, "SlowDown"))
-    locations = [f"s3://bucket/t/{number}" for number in range(2_500)]
-    deleted = files.delete_all(locations)
-    assert len(scripted.requests) == 3
-    assert isinstance(deleted.failed[locations[1_700]], StorageRefused)
-    assert deleted.failed.keys() == {locations[1_700], *locations[2_000:]}
-    assert set(deleted.locations) == set(locations) - deleted.failed.keys()
-
-
 def test_a_caller_that_left_ends_the_retries(scripted: ScriptedStore) -> None:
     scripted.answers = [refusal(503, "SlowDown")]
     with working_for(lambda: len(scripted.requests) == 2), pytest.raises(CommitFailed, match="left"):
