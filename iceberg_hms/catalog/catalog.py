@@ -24,6 +24,7 @@ from iceberg_hms.catalog.locations import (
     client_locations,
     new_folder,
 )
+from iceberg_hms.catalog.maintenance.reports import PurgeReport
 from iceberg_hms.catalog.namespaces import NamespaceOperations
 from iceberg_hms.catalog.purge import Purge
 from iceberg_hms.catalog.services import Services
@@ -433,15 +434,21 @@ class Catalog(NamespaceOperations):
         *,
         wait_seconds: float | None = None,
         run_purge: Callable[[Purge], object] = Purge.run,
-    ) -> None:
+    ) -> PurgeReport | None:
         """`drop_table`, and delete the table's files once the drop is proved: metadata, manifests and, unless the table
-        has `gc.enabled=false`, data. Files that do not lie in a folder which the table owns (`own_files`) are kept; the
-        log and the event `purged` say so.
-        run_purge: runs the purge, or sees to it that it runs later. Raises as `drop_table`."""
+        has `gc.enabled=false`, data. Files that do not lie in a folder which the table owns (`own_files`) are kept. The
+        report, the log and the event `purged` say so, and which files could not be deleted.
+
+        run_purge: runs the purge, or sees to it that it runs later. Returns None for one that runs later, and if the
+        drop is not proved, or its metadata cannot be read: then all files stay, and the log says so. Raises as
+        `drop_table`."""
         dropped = self._drop(identifier, wait_seconds)
-        if dropped is not None:
-            guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
-            run_purge(Purge(self.services.ports, dropped, guard))
+        if dropped is None:
+            return None
+        guard = None if self._locations is None else self._locations.table_guard(dropped.pointer, dropped.metadata)
+        purge = Purge(self.services.ports, dropped, guard)
+        run_purge(purge)
+        return purge.report
 
     def _drop(self, identifier: Identifier, wait_seconds: float | None) -> TableVersion | None:
         return self.services.coordinator.operations.drop(

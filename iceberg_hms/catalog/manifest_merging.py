@@ -137,7 +137,7 @@ class ManifestMerging:
         try:
             change.look_ahead(metadata, manifests)
         except IcebergHmsError as error:
-            delete_files(services.ports.files, manifests.written)
+            delete_files(services.ports, name, manifests.written)
             logger.warning("manifests of %s were not merged: %s", name, error)
             return False
         # Unless an answer proves another one.

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final
 
+from iceberg_hms.catalog.maintenance.reports import PurgeReport
+from iceberg_hms.coordinator.files.cleanup import PUBLISHED_MAX
 from iceberg_hms.coordinator.files.own_files import (
-    PUBLISHED_MAX,
     SEARCH_ALL_SECONDS,
     OwnDeletion,
     OwnFiles,
@@ -48,6 +49,8 @@ class Purge:
         self._reader = manifests_for(ports, guard)
         self._deleted = 0
         self._stopped = False
+        #: What became of the files; None until the purge has ended.
+        self.report: PurgeReport | None = None
 
     @property
     def name(self) -> TableName:
@@ -87,7 +90,7 @@ class Purge:
             return False
         if why:
             logger.warning("the files of the dropped table %s are kept: %s", self.name, why)
-        self._publish(why or deletion.log_kept(), kept=deletion.kept, failed=deletion.failed)
+        self._end(PurgeReport(self._deleted, deletion.failed, deletion.kept, why or deletion.log_kept(), deletion.left))
         return True
 
     def give_up(self) -> None:
@@ -97,19 +100,26 @@ class Purge:
             self.name,
             self.metadata_location,
         )
-        self._publish("it was stopped", ended=False)
+        self._end(PurgeReport(self._deleted, why="it was stopped", ended=False))
 
-    def _publish(self, why: str, *, ended: bool = True, kept: int = 0, failed: int = 0) -> None:
+    def _end(self, report: PurgeReport) -> None:
+        self.report = report
+        if report.failed:
+            # No orphan sweep finds what is left of a table that is gone.
+            logger.warning(
+                "%d files of the dropped table %s in %s could not be deleted: delete them there",
+                *(report.failed, self.name, self._row.location),
+            )
         self._ports.events.publish(
             {
                 "event": "purged",
                 "table": self.name,
                 "metadata_location": self.metadata_location,
-                "ended": ended,
-                "deleted": self._deleted,
-                "kept": kept,
-                "failed": failed,
-                "why": why,
+                "ended": report.ended,
+                "deleted": report.deleted,
+                "kept": report.kept,
+                "failed": report.failed,
+                "why": report.why,
             }
         )
 

@@ -102,7 +102,7 @@ class TableAccess:
         try:
             return services.coordinator.commit(name, change, wait_seconds=wait, size=size, prepared=prepared)
         except QueueFull:
-            delete_files(services.ports.files, prepared)
+            delete_files(services.ports, name, prepared)
             raise
 
     @property

@@ -131,7 +131,7 @@ class Transaction(
         """End the transaction without a commit, and delete the manifests that its steps wrote. Raises InvalidInput for
         one that has ended."""
         self._end()
-        delete_files(self._access.services.ports.files, self._manifests.written)
+        delete_files(self._access.services.ports, self._name, self._manifests.written)
 
     def _submit(
         self,

@@ -545,7 +545,10 @@ class EventListener(Protocol):
                                 lease ends it after so many seconds
         metrics-report          `table`, `report`: a rest.metrics_reports.MetricsReport that a REST client sent
         files-deleted           `table`, `why`, `locations`: at most 1,000 files were deleted on its behalf; `purge`,
-                                `expired snapshots`, `orphans`, `old metadata` or `replaced lists` is why
+                                `expired snapshots`, `orphans`, `old metadata`, `replaced lists` or `undo` is why
+        files-left              `table`, `why`, `locations`: at most 1,000 files could not be deleted, and may still be
+                                there; `why` is one of those, `own files` (of commits that failed or were staged again)
+                                or `migration progress`
         manifests-merged        `table`, `snapshot_id`, `outcome`: the server's own snapshot, which merges manifests, is
                                 `done`, `refused`, or `unknown`
         purged                  `table`, `metadata_location`, `ended`, `deleted`, `kept`, `failed`, `why`: how many

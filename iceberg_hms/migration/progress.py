@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
-from iceberg_hms.coordinator.ports import Files, ListedFile
+from iceberg_hms.coordinator.files.cleanup import MIGRATION_PROGRESS, PUBLISHED_MAX, delete_files
+from iceberg_hms.coordinator.ports import CommitPorts, Files, ListedFile, TableName
 from iceberg_hms.errors import CorruptFile, FileAlreadyExists, IcebergHmsError
 from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
@@ -27,8 +29,6 @@ PartitionSlice = tuple[SourcePartition, Sequence[ListedFile]]
 
 #: Quick: a listing is read once.
 _ZLIB_LEVEL: Final = 1
-#: How many files are deleted by one call.
-_DELETED_TOGETHER: Final = 1_000
 
 
 class SliceTexts:
@@ -197,13 +197,11 @@ class Records:
         return ManifestFile(**record, partitions=tuple(partitions))
 
 
-def delete_progress(files: Files, folder: str) -> int:
-    """Delete what a migration keeps of its progress; returns how many files that were. A file that cannot be deleted
-    stays: nobody needs it. Raises StorageError if the folder cannot be listed."""
-    deleted, batch = 0, list[str]()
-    for each in files.list_files(folder):
-        batch.append(each.location)
-        if len(batch) == _DELETED_TOGETHER:
-            deleted += len(files.delete_all(batch).locations)
-            batch = []
-    return deleted + len(files.delete_all(batch).locations)
+def delete_progress(ports: CommitPorts, name: TableName, folder: str) -> int:
+    """Delete what a migration of a table keeps of its progress; returns how many files that were. A file that cannot be
+    deleted stays, as `delete_files` says. Raises StorageError if the folder cannot be listed."""
+    deleted = 0
+    listed = ports.files.list_files(folder)
+    while some := [each.location for each in islice(listed, PUBLISHED_MAX)]:
+        deleted += len(delete_files(ports, name, some, MIGRATION_PROGRESS).locations)
+    return deleted

@@ -99,7 +99,7 @@ class Takeover:
     def forget(self) -> None:
         """Delete the progress, which no run goes on from."""
         with log_and_continue(f"deleting the progress of the migration of {self._table}", SWEEP):
-            delete_progress(self._services.ports.files, self.work.progress_folder)
+            delete_progress(self._services.ports, self._table, self.work.progress_folder)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -118,7 +118,7 @@ class Takeover:
             yield
         except IcebergHmsError as error:
             if error.proved_failed:
-                delete_files(self._services.ports.files, written)
+                delete_files(self._services.ports, self._table, written)
             raise
 
     @contextmanager

@@ -33,6 +33,8 @@ _WAITS: Final = {
     "foreign-writer-backoff": "foreign_writer_backoff",
     "lock-kept": "kept_lock",
 }
+#: Events that name files, which count by why they were to be deleted.
+_FILES: Final = {"files-deleted": "rest_files_deleted_total", "files-left": "rest_files_left_total"}
 _COUNTED: Final = {"overdue": "operations_overdue", "lock-left-to-expire": "locks_left_to_expire"}
 #: Types of metrics reports that have a label of their own.
 _REPORTS: Final = frozenset(("scan-report", "commit-report"))
@@ -129,6 +131,9 @@ class Counters:
         elif name in _COUNTED:
             with self._lock:
                 self._counted[_COUNTED[name]] += 1
+        elif name in _FILES:
+            with self._lock:
+                self._labelled[_FILES[name]][(event["why"],)] += len(event["locations"])
         elif name == "metrics-report":
             sent = event["report"].type
             with self._lock:
@@ -162,7 +167,7 @@ class Counters:
         yield from self._labelled_lines("rest_commits_total", "rest_commit_conflicts_total")
         if self._tables_max:
             yield from self._labelled_lines("rest_table_commits_total")
-        yield from self._labelled_lines("rest_operations_total", "rest_metrics_reports_total")
+        yield from self._labelled_lines("rest_operations_total", "rest_metrics_reports_total", *_FILES.values())
         yield from samples_head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
         for bound in GROUP_SIZES:
             within = sum(count for size, count in self._groups.items() if size <= bound)
@@ -206,6 +211,8 @@ _LABELLED: Final = {
     "rest_commit_conflicts_total": ("Commits that got status 409, by cause.", ("cause", "warehouse")),
     "rest_table_commits_total": ("Commits by table and outcome.", ("table", "outcome", "warehouse")),
     "rest_operations_total": ("Changes that are no commits, by outcome.", ("operation", "outcome", "warehouse")),
+    "rest_files_deleted_total": ("Files of tables that were deleted, by why.", ("why",)),
+    "rest_files_left_total": ("Files that could not be deleted, by why they were to be.", ("why",)),
     "rest_metrics_reports_total": ("Metrics reports of clients, by type.", ("type",)),
 }
 _WORK: Final = {

@@ -84,7 +84,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "        try:\n"
         "            another = self._settle_creation(operation, answer, location, metadata, new_file=True)\n"
         "        except IcebergHmsError:\n"
-        "            delete_files(self._ports.files, [location, *lists, *staged.files])\n"
+        "            delete_files(self._ports, name, [location, *lists, *staged.files])\n"
         "            raise\n",
         scenario="operations-network",
     ),
@@ -92,8 +92,8 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "delete-on-an-unknown-registration",
         "the copy of a registration that was sent is not deleted",
         _CATALOG_OPERATIONS,
-        "            if not sent:\n                delete_files(self._ports.files, [copy])\n",
-        "            delete_files(self._ports.files, [copy])\n",
+        "            if not sent:\n                delete_files(self._ports, name, [copy])\n",
+        "            delete_files(self._ports, name, [copy])\n",
         scenario="operations-network",
     ),
     Mutant(

@@ -29,7 +29,7 @@ VIEWS: tuple[Mutant, ...] = (
         "                    if operation.is_made(swap, answer):\n"
         "                        return LoadedView(operation.name, swap.location, metadata)\n"
         "                except IcebergHmsError:\n"
-        "                    delete_files(self._ports.files, [swap.location])\n"
+        "                    delete_files(self._ports, operation.name, [swap.location])\n"
         "                    raise\n",
         scenario="views-late",
     ),

@@ -22,7 +22,7 @@ from iceberg_hms.migration.describing import describe_slice
 from iceberg_hms.migration.progress import SliceTexts, delete_progress
 from iceberg_hms.migration.work import Described, SourcePartition, Work
 from iceberg_hms.stores import open_files
-from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.coordinator.harness import NAME, Harness
 from tests.migration.hive_files import HiveFolder, data_files, rows, write
 
 
@@ -218,17 +218,17 @@ def test_the_text_of_a_slice_keeps_values_of_every_type() -> None:
 
 
 def test_all_of_the_progress_is_deleted_and_nothing_else() -> None:
-    files = MemoryFiles()
+    ports = Harness().ports
     for number in range(2_500):
-        files.write(f"/t/_iceberg/migration/{number}", b"")
-    files.write("/t/_iceberg/x", b"")
-    assert delete_progress(files, "/t/_iceberg/migration") == 2_500
-    assert files.locations() == ("/t/_iceberg/x",)
-    assert delete_progress(files, "/t/_iceberg/migration") == 0
+        ports.files.write(f"/t/_iceberg/migration/{number}", b"")
+    ports.files.write("/t/_iceberg/x", b"")
+    assert delete_progress(ports, NAME, "/t/_iceberg/migration") == 2_500
+    assert [each.location for each in ports.files.list_files("/t")] == ["/t/_iceberg/x"]
+    assert delete_progress(ports, NAME, "/t/_iceberg/migration") == 0
 
 
 def test_a_run_s_manifests_stay_when_its_progress_is_deleted(hive: HiveFolder) -> None:
     work = hive.work()
     found = again(hive, work)
-    assert delete_progress(open_files(work.settings), work.progress_folder) == 2
+    assert delete_progress(replace(Harness().ports, files=open_files(work.settings)), NAME, work.progress_folder) == 2
     assert manifest(found).exists()

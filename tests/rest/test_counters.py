@@ -166,6 +166,27 @@ def test_events_of_waits_are_counted_with_their_seconds() -> None:
     assert found["iceberg_hms_rest_commit_kept_lock_seconds_total"] == 0.5
 
 
+def test_deleted_files_and_those_that_stay_are_counted_by_why() -> None:
+    counters = Counters()
+    name = TableName("n", "t")
+    for event, why, count in (
+        ("files-deleted", "purge", 1_000),
+        ("files-deleted", "purge", 7),
+        ("files-deleted", "orphans", 1),
+        ("files-left", "purge", 3),
+        ("files-left", "own files", 2),
+        ("files-left", "own files", 1),
+    ):
+        counters.count_event({"event": event, "table": name, "why": why, "locations": ["file:/x"] * count})
+    found = values(counters.render())
+    assert {name: value for name, value in found.items() if "_files_" in name} == {
+        'iceberg_hms_rest_files_deleted_total{why="purge"}': 1_007,
+        'iceberg_hms_rest_files_deleted_total{why="orphans"}': 1,
+        'iceberg_hms_rest_files_left_total{why="purge"}': 3,
+        'iceberg_hms_rest_files_left_total{why="own files"}': 3,
+    }
+
+
 def test_overdue_operations_and_locks_left_to_expire_are_counted() -> None:
     counters = Counters()
     name = TableName("n", "t")

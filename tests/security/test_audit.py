@@ -340,6 +340,17 @@ def test_a_purge_that_was_stopped_says_what_leads_to_the_rest(catalog: ScriptedC
     assert line["metadata"] == taken[0].metadata_location
 
 
+def test_files_that_stay_are_named(catalog: ScriptedCatalog, lines: Lines) -> None:
+    create_app(catalog)
+    table = TableName("sales", "orders")
+    catalog.services.ports.events.publish(
+        {"event": "files-left", "table": table, "why": "purge", "locations": ["s3://b/x"]}
+    )
+    line = lines.last()
+    assert (line["action"], line["object"], line["outcome"]) == ("delete-files", ["sales", "orders"], "failed")
+    assert (line["why"], line["files"]) == ("purge", ["s3://b/x"])
+
+
 def test_a_line_names_so_many_deleted_files_and_no_more(catalog: ScriptedCatalog, lines: Lines) -> None:
     create_app(catalog)
     row = catalog.pointer(("sales", "orders"))

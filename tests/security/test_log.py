@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.errors import AccessDenied
 from iceberg_hms.rest.access.audit import LOGGER as AUDIT
 from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.coordinator.harness import NAME, Harness
 
 FORGED = '2026-11-22 16:12:48,031 INFO iceberg_hms.audit: {"caller": "etl", "action": "drop-table", "outcome": "done"}'
 ENDS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
@@ -50,15 +52,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 @pytest.mark.parametrize("end", ENDS + STEERS, ids=lambda end: ascii(end[:2]))
 def test_a_manifest_s_path_forges_no_line(log: io.StringIO, end: str, background: bool) -> None:
     manifest = f"file:/warehouse/sales/orders/metadata/m0.avro{end}{FORGED}"
+    ports = Harness().ports
     for error in (AccessDenied(f"cannot delete {manifest}"), ZeroDivisionError(manifest)):
         if background:
             with logs.in_background():
-                delete_files(Refused(error), [manifest])
+                delete_files(replace(ports, files=Refused(error)), NAME, [manifest])
         else:
-            delete_files(Refused(error), [manifest])
+            delete_files(replace(ports, files=Refused(error)), NAME, [manifest])
     lines = log.getvalue().removesuffix("\n").split("\n")
     heads = [line for line in lines if not line.startswith("\t")]
-    assert [" WARNING " in head or " ERROR " in head for head in heads] == [True, True]
+    assert [" WARNING " in head or " ERROR " in head for head in heads] == [True, True, True]
     assert all(line.removeprefix("\t").isprintable() for line in lines)
     assert "\tTraceback (most recent call last):" in lines
     assert FORGED in heads[0], "the operator reads what was tried"

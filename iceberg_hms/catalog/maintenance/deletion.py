@@ -23,7 +23,8 @@ from typing import Final
 
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_batches
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FoundFile, Progress
-from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, OwnFiles, publish_deleted
+from iceberg_hms.coordinator.files.cleanup import PUBLISHED_MAX, delete_files
+from iceberg_hms.coordinator.files.own_files import OwnFiles
 from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
@@ -38,7 +39,8 @@ class Deletion:
     """Files that may be deleted: `found` minus all that is shown to be reachable. Not safe for threads.
 
     start: the table as it was when its reachable files were read first. reached: what has been read of them. load: the
-    table as it is now. on_progress: told of the deleted files. why: as the event `files-deleted` has it.
+    table as it is now. on_progress: told of the deleted files. why: as the events
+    `files-deleted` and `files-left` have it.
     """
 
     def __init__(
@@ -121,11 +123,9 @@ class Deletion:
         return ""
 
     def _delete(self, files: Sequence[FoundFile], result: DeletedFiles) -> None:
-        failed = self._ports.files.delete_all([each.location for each in files]).failed
+        failed = delete_files(self._ports, self._seen.pointer.name, [each.location for each in files], self._why).failed
         result.failed.update({location: str(error) for location, error in failed.items()})
-        deleted = [each for each in files if each.location not in failed]
-        result.deleted.extend(deleted)
-        publish_deleted(self._ports, self._seen.pointer.name, self._why, [each.location for each in deleted])
+        result.deleted.extend(each for each in files if each.location not in failed)
 
 
 class FileIdentity:

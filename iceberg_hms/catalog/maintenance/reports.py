@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from iceberg_hms.coordinator.outcome.outcome import CommitReport
+from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.manifests.manifest import FileContent
 
 
@@ -87,8 +88,35 @@ class DeletedFiles:
         stopped = f"; stopped: {self.stopped}" if self.stopped else ""
         return (
             f"DeletedFiles({len(self.deleted)} files{f' ({kinds})' if kinds else ''}, {self.bytes} bytes; "
-            f"{len(self.failed)} failed; {len(self.kept)} kept{stopped})"
+            f"{_failed(len(self.failed), self.failed)}; {len(self.kept)} kept{stopped})"
         )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PurgeReport:
+    """What became of the files of a dropped table.
+
+    deleted: how many were deleted. failed: how many could not be; the table is gone, so no orphan sweep finds them.
+    kept: how many are not the table's own, and why. left: location -> why it could not be deleted, of the first 1,000.
+    ended: False if the purge was stopped and files are left; `why` says so then.
+    """
+
+    deleted: int
+    failed: int = 0
+    kept: int = 0
+    why: str = ""
+    left: Mapping[str, IcebergHmsError] = field(default_factory=dict)
+    ended: bool = True
+
+    def __repr__(self) -> str:
+        why = f": {self.why}" if self.why else ""
+        return f"PurgeReport({self.deleted} deleted; {_failed(self.failed, self.left)}; {self.kept} kept{why})"
+
+
+def _failed(count: int, some: Mapping[str, object]) -> str:
+    """How many files could not be deleted, and the first of them."""
+    location, why = next(iter(some.items()), ("", ""))
+    return f"{count} failed, such as {location}: {why}" if location else f"{count} failed"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

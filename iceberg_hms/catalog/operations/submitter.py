@@ -96,7 +96,7 @@ class Submitter(ABC, Generic[Result]):
         try:
             operation.look_ahead(self.metadata, manifests)
         except IcebergHmsError:
-            delete_files(self._access.services.ports.files, manifests.written[earlier:])
+            delete_files(self._access.services.ports, self._name, manifests.written[earlier:])
             raise
         if operation.is_idle:
             operation.check(self.metadata)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from iceberg_hms.coordinator.files.cleanup import delete_files
 from iceberg_hms.coordinator.outcome.outcome import Committed, Failed, Outcome
 from iceberg_hms.coordinator.outcome.sent_swaps import SentSwap
-from iceberg_hms.coordinator.ports import Files, Manifests
+from iceberg_hms.coordinator.ports import CommitPorts, Manifests, TableName
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
 from iceberg_hms.coordinator.staging.pending_commit import PendingCommit
 from iceberg_hms.errors import IcebergHmsError
@@ -64,7 +64,8 @@ class GroupFiles:
 
     def delete_garbage(
         self,
-        files: Files,
+        ports: CommitPorts,
+        name: TableName,
         open_manifests: Callable[[], Manifests],
         outcomes: Sequence[tuple[PendingCommit, Outcome]],
         swaps: Sequence[SentSwap],
@@ -79,7 +80,7 @@ class GroupFiles:
         for commit, outcome in outcomes:
             if isinstance(outcome, Failed) or _landed_as_another(commit, outcome):
                 garbage += self._own.get(commit, ())
-        delete_files(files, [each for each in garbage if each not in sent])
+        delete_files(ports, name, [each for each in garbage if each not in sent])
 
     def _superseded(
         self, attempt: CommitAttempt, sent: frozenset[str], open_manifests: Callable[[], Manifests]

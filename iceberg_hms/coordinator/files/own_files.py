@@ -25,11 +25,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from iceberg_hms.coordinator.files.cleanup import delete_files, expired_metadata_files
+from iceberg_hms.coordinator.files.cleanup import PUBLISHED_MAX, delete_files, expired_metadata_files
 from iceberg_hms.coordinator.locations.folder_overlaps import HiveRows, above, overlapping, resolved
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
-from iceberg_hms.errors import MetastoreError
+from iceberg_hms.errors import IcebergHmsError, MetastoreError
 from iceberg_hms.format.locations import Location, contains, may_contain
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ SEARCH_AFTER_COMMIT_SECONDS: Final = 5.0
 REMEMBERED_SECONDS: Final = 600.0
 #: How many folders of one table are remembered: a store may give each file one of its own.
 FOLDERS_MAX: Final = 10_000
-#: How many deleted files one event names.
-PUBLISHED_MAX: Final = 1_000
 
 
 class OwnFiles:
@@ -202,16 +200,11 @@ class RecentOwnFiles:
         delete_own_files(self._ports, row, own, old, "old metadata")
 
 
-def publish_deleted(ports: CommitPorts, name: TableName, why: str, locations: Sequence[str]) -> None:
-    """Tell listeners which files were deleted on behalf of a table: `PUBLISHED_MAX` of them at most."""
-    if locations:
-        ports.events.publish({"event": "files-deleted", "table": name, "why": why, "locations": locations})
-
-
 class OwnDeletion:
-    """Deletes files on behalf of a table, and publishes which. why: as the event has it.
+    """Deletes files on behalf of a table, and publishes which. why: as the events have it.
 
-    deleted: how many were there. failed: how many could not be deleted. kept: how many are not the table's own."""
+    deleted: how many were there. failed: how many could not be deleted. left: the first of those (`PUBLISHED_MAX`), and
+    why each may still be there. kept: how many are not the table's own."""
 
     def __init__(self, ports: CommitPorts, row: Pointer, why: str) -> None:
         self._ports = ports
@@ -219,6 +212,7 @@ class OwnDeletion:
         self._why = why
         self.deleted = 0
         self.failed = 0
+        self.left: dict[str, IcebergHmsError] = {}
         self.kept = 0
         self._example = ""
         self._reason = ""
@@ -227,10 +221,11 @@ class OwnDeletion:
         """Delete those of the locations that are the table's own, `PUBLISHED_MAX` at a time."""
         waiting = self._owned(own, locations)
         while some := tuple(islice(waiting, PUBLISHED_MAX)):
-            found = delete_files(self._ports.files, some)
+            found = delete_files(self._ports, self._row.name, some, self._why)
             self.deleted += len(found.locations)
             self.failed += len(found.failed)
-            publish_deleted(self._ports, self._row.name, self._why, found.locations)
+            room = PUBLISHED_MAX - len(self.left)
+            self.left.update(islice(found.failed.items(), max(0, room)))
 
     def log_kept(self) -> str:
         """Log how many files were kept, and return why; empty if none was."""

@@ -514,7 +514,7 @@ class CommitGroup:
         self._outcomes.answer(self._runtime, self._figures.usage)
         self._outcomes.answer_unproved()
         ports, known = self._ports, self._outcomes.known
-        self._files.delete_garbage(ports.files, ports.manifests, known, self._swaps, self.landed)
+        self._files.delete_garbage(ports, self._name, ports.manifests, known, self._swaps, self.landed)
         self._outcomes.publish(ports.events, self._figures.usage)
 
     # What waits, and what is not sent

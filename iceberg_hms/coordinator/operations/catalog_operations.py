@@ -141,7 +141,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
         try:
             answer = operation.send(lambda _: insert(name, location, metadata, owner))
         except IcebergHmsError:
-            delete_files(self._ports.files, [location, *lists, *staged.files])
+            delete_files(self._ports, name, [location, *lists, *staged.files])
             raise
         # It was sent, so its files stay whatever its outcome: a sweep for orphans finds them when they are old.
         another = self._settle_creation(operation, answer, location, metadata, new_file=True)
@@ -292,7 +292,7 @@ class CatalogOperations(RowOperations[TableMetadata]):
             previous = retry_with_full_lease(swap_to_copy)
         except IcebergHmsError:
             if not sent:
-                delete_files(self._ports.files, [copy])
+                delete_files(self._ports, name, [copy])
             raise
         return report_of(name, copy, metadata, previous)
 

@@ -26,8 +26,7 @@ from typing import Final
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.files.cleanup import delete_files
-from iceberg_hms.coordinator.files.own_files import PUBLISHED_MAX, publish_deleted
+from iceberg_hms.coordinator.files.cleanup import MIGRATION_PROGRESS, delete_files
 from iceberg_hms.coordinator.hive_ports import DATA_FOLDER, HIDDEN_FOLDER, PROGRESS_FOLDER, HiveRow, HiveTables
 from iceberg_hms.coordinator.locations.guarded_manifests import manifests_for
 from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
@@ -149,7 +148,7 @@ class KindChanges:
             raise
         except IcebergHmsError as error:
             manifests.discard(recorded.lists)
-            delete_files(ports.files, files)
+            delete_files(ports, row.name, files)
             raise proved(error) from error
         return report_of(row.name, location, metadata, None, ids)
 
@@ -233,7 +232,7 @@ class KindChanges:
                 for _ in range(self._settings.commit_retry_num_retries + 1):
                     base = self._ports.pointer.load(name)
                     row, folder = self._read_saved(base)
-                    own = self._list_own(folder)
+                    own = self._list_own(name, folder)
                     change = self._hive_change(base, row, mark)
                     if operation.is_made(change, operation.send(change.send)):
                         with log_and_continue(f"removing the mark of an undo from {name}", _HARMLESS):
@@ -243,7 +242,7 @@ class KindChanges:
 
         row, own = retry_with_full_lease(alter)
         with log_and_continue(f"deleting the Iceberg metadata of {name}", SWEEP):
-            self._delete(name, own)
+            delete_files(self._ports, name, own, "undo")
         return row
 
     def _read_saved(self, base: Pointer) -> tuple[HiveRow, str]:
@@ -290,19 +289,17 @@ class KindChanges:
         if not operation.is_made(change, operation.send(change.send)):
             raise _changed(row.name, "another program changed the row meanwhile")
 
-    def _list_own(self, folder: str) -> Sequence[str]:
+    def _list_own(self, name: TableName, folder: str) -> Sequence[str]:
         """The files that the Iceberg table wrote; none if it is not certain that no migration finds them again."""
         with log_and_continue(f"listing {folder}", SWEEP):
             found = [each.location for each in self._ports.files.list_files(folder)]
             progress = [each for each in found if each.startswith(f"{folder}/{PROGRESS_FOLDER}/")]
-            if not progress or not self._ports.files.delete_all(progress).failed:
+            if not delete_files(self._ports, name, progress, MIGRATION_PROGRESS).failed:
                 return [each for each in found if not each.startswith(f"{folder}/{PROGRESS_FOLDER}/")]
+            logger.warning(
+                "the Iceberg metadata of %s in %s is kept: a migration may go on from its progress", name, folder
+            )
         return ()
-
-    def _delete(self, name: TableName, locations: Sequence[str]) -> None:
-        for start in range(0, len(locations), PUBLISHED_MAX):
-            deleted = delete_files(self._ports.files, locations[start : start + PUBLISHED_MAX])
-            publish_deleted(self._ports, name, "undo", deleted.locations)
 
     def hive_row(self, name: TableName) -> HiveRow:
         """The row that a table had as a Hive table, which `to_hive` would write back. Raises as that does, but for the
@@ -347,9 +344,9 @@ class KindChanges:
         except CommitStateUnknown:
             raise
         except IcebergHmsError as error:
-            delete_files(self._ports.files, written)
+            delete_files(self._ports, operation.name, written)
             raise proved(error) from error
-        delete_files(self._ports.files, written)
+        delete_files(self._ports, operation.name, written)
 
     def _gc_enabled_before(self, name: TableName, record: str) -> str | None:
         try:

@@ -87,7 +87,7 @@ class ViewOperations(RowOperations[ViewMetadata]):
         try:
             answer = operation.send(lambda _: self.pointer.create(name, location, metadata, owner))
         except IcebergHmsError:
-            delete_files(self._ports.files, [location])
+            delete_files(self._ports, name, [location])
             raise
         return self._created(operation, answer, location, metadata, new_file=True)
 
@@ -168,7 +168,7 @@ class ViewOperations(RowOperations[ViewMetadata]):
                     answer = operation.send(swap.send)
                 except IcebergHmsError:
                     # Nothing was sent.
-                    delete_files(self._ports.files, [swap.location])
+                    delete_files(self._ports, operation.name, [swap.location])
                     raise
                 if operation.is_made(swap, answer):
                     return LoadedView(operation.name, swap.location, metadata)

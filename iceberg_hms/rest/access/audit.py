@@ -8,8 +8,9 @@ line or make one long (`log_lines`). Strangers cannot fill the log either: it ha
 and then a line with the number of the others (`left_out`).
 
 What the server does by itself gets a line too: what it deletes on behalf of a table, by path and at most 1,000 files
-(`action` is `delete-files`), the end of a purge with their number (`purge`; its outcome is `stopped` if files are
-left), and the snapshots in which it merges manifests (`merge-manifests`).
+(`action` is `delete-files`; its outcome is `failed` for those that may still be there), the end of a purge with their
+number (`purge`; its outcome is `stopped` if files are left), and the snapshots in which it merges manifests
+(`merge-manifests`).
 """
 
 from __future__ import annotations
@@ -142,9 +143,10 @@ class ServerTrail:
     def write(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event (`coordinator.ports.EventListener`), if it gets one."""
         match event:
-            case {"event": "files-deleted", "locations": locations, "why": why}:
+            case {"event": "files-deleted" | "files-left" as kind, "locations": locations, "why": why}:
                 files = [cut(each, _PATH_MAX) for each in locations]
-                self._log.write({**self._fields("delete-files", event, "done"), "why": why}, files=files)
+                outcome = "done" if kind == "files-deleted" else "failed"
+                self._log.write({**self._fields("delete-files", event, outcome), "why": why}, files=files)
             case {"event": "purged", "ended": ended, "why": why, "metadata_location": location}:
                 counted = {key: event[key] for key in ("deleted", "kept", "failed")}
                 bounded: dict[str, Any] = {"why": cut(why, _PATH_MAX)} if why else {}

@@ -28,6 +28,7 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "lock-left-to-expire", "table": _NAME, "seconds": 300.0},
     {"event": "metrics-report", "table": _NAME, "report": object()},
     {"event": "files-deleted", "table": _NAME, "why": "purge", "locations": ["file:/m"]},
+    {"event": "files-left", "table": _NAME, "why": "own files", "locations": ["file:/m"]},
     {"event": "manifests-merged", "table": _NAME, "snapshot_id": 7, "outcome": "done"},
     {"event": "purged", "table": _NAME, "ended": True, "deleted": 1, "kept": 0, "failed": 0, "why": ""},
     {"event": "something-new"},

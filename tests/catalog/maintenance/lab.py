@@ -40,8 +40,14 @@ class StubbornFiles(MemoryFiles):
 class Lab:
     """A table whose data files lie in its own folder. settings: of its catalog."""
 
-    def __init__(self, version: int = 2, settings: Mapping[str, Any] | None = None, **properties: str) -> None:
-        self.files = StubbornFiles()
+    def __init__(
+        self,
+        version: int = 2,
+        settings: Mapping[str, Any] | None = None,
+        files: MemoryFiles | None = None,
+        **properties: str,
+    ) -> None:
+        self.files: Any = files or StubbornFiles()
         self.pointer = MemoryTablePointer(namespaces=())
         self.runtime = Counted()
         self.catalog: Catalog = memory_catalog(

@@ -44,7 +44,7 @@ class Group:
     def left(self, *outcomes: Outcome) -> list[str]:
         """The group's files that are there after the garbage was deleted."""
         known: list[tuple[PendingCommit, Outcome]] = list(zip(self.commits, outcomes, strict=False))
-        self.files.delete_garbage(self.harness.files, self.harness.manifests.open, known, self.swaps, self.landed)
+        self.files.delete_garbage(self.harness.ports, NAME, self.harness.manifests.open, known, self.swaps, self.landed)
         return sorted(name for name in self.harness.files.locations() if name.count("/") == 1)
 
     def committed(self, commit: int, *snapshot_ids: int) -> Outcome:
