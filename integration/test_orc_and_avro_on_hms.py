@@ -20,8 +20,8 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from integration import interop
 
 COLUMNS = (
-    "flag boolean, i int, l bigint, f float, d double, dec decimal(20, 3), day date, t timestamp_ntz, tz timestamp, "
-    "s string, bin binary, n struct<a: int, b: string>, arr array<int>, m map<string, int>"
+    "flag boolean, i int, l bigint, f float, d double, dec decimal(20,3), day date, t timestamp_ntz, tz timestamp, "
+    "s string, bin binary, n struct<a:int,b:string>, arr array<int>, m map<string,int>"
 )
 ROWS = """
     (true, -5, 1099511627776L, float(1.5), -2.25D, 14.200BD, date'1969-12-31',
@@ -70,12 +70,16 @@ def plain(metrics: Any) -> dict[int, Any] | None:
 def test_an_orc_files_record_is_that_of_javas_writer(
     spark: Any, catalog: Catalog, namespace: str, mode: str, version: int
 ) -> None:
+    """Without timestamps in version 3, where PyIceberg reads none from ORC."""
     table = f"{namespace}.t"
+    columns = [each for each in COLUMNS.split(", ") if version == 2 or "timestamp" not in each]
+    names = ", ".join(each.split()[0] for each in columns)
     spark.sql(
-        f"CREATE TABLE {table} ({COLUMNS}) USING iceberg TBLPROPERTIES ('write.format.default'='orc', "
+        f"CREATE TABLE {table} ({', '.join(columns)}) USING iceberg TBLPROPERTIES ('write.format.default'='orc', "
         f"'format-version'='{version}', 'write.metadata.metrics.default'='{mode}')"
     )
-    spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM VALUES {ROWS}")
+    given = ", ".join(each.split()[0] for each in COLUMNS.split(", "))
+    spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {names} FROM VALUES {ROWS} AS given ({given})")
     theirs = of_java(spark, table)
     found = ours(catalog, table, theirs["file_path"])
     assert (found.file_format, found.record_count) == (theirs["file_format"], theirs["record_count"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,8 +10,8 @@ import orjson
 
 from iceberg_hms.datafiles.described_file import FoundInFile
 from iceberg_hms.datafiles.file_columns import FileColumn, TableOfFiles
-from iceberg_hms.errors import CorruptFile, StorageError
-from iceberg_hms.format.schema.types import MAX_FIELDS, MAX_NESTING, PrimitiveType
+from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
+from iceberg_hms.format.schema.types import MAX_FIELDS, MAX_NESTING, VARIANT, PrimitiveType
 
 MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -23,22 +23,57 @@ _MAX_HEADER_BYTES: Final = 16 << 20
 _MAX_HEADER_ENTRIES: Final = 1_000
 _MAX_ID: Final = (1 << 31) - 1
 _MAX_ROWS: Final = (1 << 63) - 1
+#: `FileColumn.stored` of a column that readers cannot skip.
+_UNREAD: Final = "unread"
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
-_TYPES: Final[dict[str, tuple[str, ...]]] = {
-    "boolean": ("boolean",),
-    "int": ("int", "long"),
-    "long": ("long",),
-    "float": ("float", "double"),
-    "double": ("double",),
-    "string": ("string",),
-    "enum": ("string",),
-    "bytes": ("binary",),
+_NULLS: Final = ("null", {"type": "null"})
+#: The types of columns, with their logical types, that every reader of Avro reads as their writer meant them, and the
+#: kinds of the table's columns that they are read as. The readers are Java's generic ones and Spark's; PyIceberg reads
+#: no Avro files.
+_READ: Final[Mapping[tuple[str, str | None], tuple[str, ...]]] = {
+    ("boolean", None): ("boolean",),
+    ("int", None): ("int", "long"),
+    ("long", None): ("long",),
+    ("float", None): ("float", "double"),
+    ("double", None): ("double",),
+    ("string", None): ("string",),
+    ("bytes", None): ("binary",),
+    ("fixed", None): ("fixed",),
+    ("int", "date"): ("date",),
+    ("long", "time-micros"): ("time",),
+    ("long", "timestamp-millis"): ("timestamp", "timestamptz"),
+    ("long", "timestamp-micros"): ("timestamp", "timestamptz"),
+    ("long", "timestamp-nanos"): ("timestamp_ns", "timestamptz_ns"),
+    ("bytes", "decimal"): ("decimal",),
+    ("fixed", "decimal"): ("decimal",),
+    ("fixed", "uuid"): ("uuid",),
 }
-_ADJUSTED: Final[dict[str, tuple[str, str]]] = {
-    "timestamp-millis": ("timestamp", "timestamptz"),
-    "timestamp-micros": ("timestamp", "timestamptz"),
-    "timestamp-nanos": ("timestamp_ns", "timestamptz_ns"),
+#: Spark fails on files with such a column also where the table has no such column.
+_NOT_SKIPPED: Final = frozenset({("long", "time-micros"), ("long", "timestamp-nanos")})
+_TIMESTAMPS: Final = frozenset({"timestamp-millis", "timestamp-micros", "timestamp-nanos"})
+#: Other types and logical types to which Avro gives a meaning, and how to write their values instead. Readers ignore
+#: all other logical types, such as Hive's `varchar`.
+_CURES: Final[Mapping[str, str]] = {
+    "enum": "write it as a string",
+    "uuid": "write it as a fixed of 16 bytes with the logical type uuid, or as a string without a logical type",
+    "date": "write it as an int with the logical type date",
+    "time-millis": "write it as a long with the logical type time-micros",
+    "time-micros": "write it as a long with the logical type time-micros into a column of type time",
+    "timestamp-millis": "write it as a long with this logical type",
+    "timestamp-micros": "write it as a long with this logical type",
+    "timestamp-nanos": "write it as a long with this logical type, for a column of nanoseconds",
+    "local-timestamp-millis": 'write it with the logical type timestamp-millis and "adjust-to-utc": false',
+    "local-timestamp-micros": 'write it with the logical type timestamp-micros and "adjust-to-utc": false',
+    "local-timestamp-nanos": 'write it with the logical type timestamp-nanos and "adjust-to-utc": false',
+    "decimal": "write it as bytes or fixed with the table's scale, and at most its precision",
+    "big-decimal": "write it with the logical type decimal, which has one scale for all values",
+    "duration": "write months, days and milliseconds as columns of their own",
+    "a union": "write a union of null and one type, or a column for each of its types",
+    "an array": "write the entries of a map as records of two fields, key and value in this order",
 }
+_ADJUST_CURE: Final = (
+    'write it with the property "adjust-to-utc": true for a timestamptz, false for a timestamp; or as Parquet or ORC'
+)
 
 
 def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
@@ -59,7 +94,23 @@ def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str]
         columns = _Types().columns(schema)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
-    return FoundInFile("AVRO", size, rows, table.find(location, columns))
+    found = table.find(location, columns)
+    _refuse_unread(location, columns, {id(each.stored) for each in found.columns})
+    return FoundInFile("AVRO", size, rows, found)
+
+
+def _refuse_unread(location: str, columns: Iterable[FileColumn], taken: Container[int], path: str = "") -> None:
+    """Raises InvalidInput for a column that readers cannot skip. They make a reader for each column of an Avro file,
+    also for those that the table lacks (AvroWithPartnerVisitor of Java's). taken: ids of objects, of the columns that
+    the table has."""
+    for each in columns:
+        if each.stored is _UNREAD and id(each) not in taken:
+            raise InvalidInput(
+                f"{location}: column {path}{each.name} is {each.shown}, and readers of Avro fail on it, though the "
+                "table does not have it",
+                next_step=f"{each.advice(VARIANT)}; or write the file without it",
+            )
+        _refuse_unread(location, each.children, taken, f"{path}{each.name}.")
 
 
 class _Blocks:
@@ -177,28 +228,53 @@ class _Types:
             raise ValueError(f"it has more than {MAX_FIELDS} fields, or is nested deeper than {MAX_NESTING} levels")
         of = self._resolved(schema)
         if of is None:
-            return FileColumn(name, field_id, -1, "leaf", "a union", known=False)
+            return self._unread(name, field_id, "a union")
         kind, logical = of["type"], of.get("logicalType")
         if kind == "record":
-            return FileColumn(name, field_id, -1, "struct", "a record", children=self._record(of, depth))
+            return FileColumn(
+                name,
+                field_id,
+                -1,
+                "struct",
+                "a record",
+                reads=lambda wanted: wanted == VARIANT and logical == "variant",
+                children=self._record(of, depth),
+            )
         if kind == "map":
             key = self._column("key", _id(of, "key-id"), "string", depth + 1)
             value = self._column("value", _id(of, "value-id"), of["values"], depth + 1)
             return FileColumn(name, field_id, -1, "map", "a map", children=(key, value))
         if kind == "array":
             if logical == "map":
-                # A map whose keys are not strings is an array of records with a key and a value.
-                return FileColumn(
-                    name, field_id, -1, "map", "a map", children=self._record(self._resolved(of["items"]), depth)
-                )
+                return self._map(name, field_id, self._resolved(of["items"]), depth)
             element = self._column("element", _id(of, "element-id"), of["items"], depth + 1)
             return FileColumn(name, field_id, -1, "list", "an array", children=(element,))
         if kind == "fixed":
             int(of["size"])
         if logical == "decimal":
             int(of["precision"])
-        shown = str(kind) if logical is None else f"{logical} ({kind})"
-        return FileColumn(name, field_id, -1, "leaf", shown, reads=lambda wanted: can_read(of, wanted))
+        return _leaf(name, field_id, of)
+
+    def _map(self, name: str, field_id: int | None, entry: Any, depth: int) -> FileColumn:
+        """A map whose keys are not strings: an array of records. Readers take the first field for the key."""
+        children = self._record(entry, depth)
+        if [each.name for each in children] != ["key", "value"]:
+            return self._unread(name, field_id, "an array", children)
+        return FileColumn(name, field_id, -1, "map", "a map", children=children)
+
+    @staticmethod
+    def _unread(name: str, field_id: int | None, shown: str, children: tuple[FileColumn, ...] = ()) -> FileColumn:
+        return FileColumn(
+            name,
+            field_id,
+            -1,
+            "other",
+            shown,
+            known=False,
+            children=children,
+            stored=_UNREAD,
+            advice=lambda _: _CURES[shown],
+        )
 
     def _record(self, record: Any, depth: int) -> tuple[FileColumn, ...]:
         if record is None or record["type"] != "record":
@@ -212,13 +288,14 @@ class _Types:
         return found
 
     def _resolved(self, schema: Any) -> Any:
-        """A type as an object, without `null`; None for a union of several types."""
+        """A type as an object, without `null`; None for a union of other than null and one type, which no reader
+        takes."""
         for _ in range(MAX_NESTING):
             if isinstance(schema, list):
-                others = [each for each in schema if each != "null"]
-                if len(others) > 1:
+                others = [each for each in schema if each not in _NULLS]
+                if len(schema) != 2 or len(others) != 1:
                     return None
-                schema = others[0] if others else {"type": "null"}
+                schema = others[0]
             elif isinstance(schema, str):
                 # Names may be written with their namespace or without.
                 known = self._named.get(schema.rpartition(".")[2])
@@ -245,28 +322,46 @@ def _id(schema: Any, key: str) -> int | None:
     return found
 
 
+def _leaf(name: str, field_id: int | None, of: Any) -> FileColumn:
+    kind, logical = of["type"], of.get("logicalType")
+    key = _key(of)
+    is_skipped = kind == "null" or (key in _READ and key not in _NOT_SKIPPED)
+    return FileColumn(
+        name,
+        field_id,
+        -1,
+        "leaf",
+        str(kind) if logical is None else f"{logical} ({kind})",
+        reads=lambda wanted: can_read(of, wanted),
+        stored=None if is_skipped else _UNREAD,
+        advice=lambda _: _ADJUST_CURE if key in _READ and logical in _TIMESTAMPS else _CURES.get(logical or kind, ""),
+    )
+
+
+def _key(of: Any) -> tuple[str, str | None]:
+    """Of `_READ`: without a logical type to which Avro gives no meaning."""
+    logical = of.get("logicalType")
+    return of["type"], logical if logical in _CURES else None
+
+
 def can_read(stored: Any, wanted: PrimitiveType) -> bool:
-    """Whether Java's readers accept an Avro type as the table's (spec: Appendix A, Avro; Schema Evolution).
+    """Whether every reader of Avro takes a type of the file for the table's (spec: Appendix A, Avro; Schema Evolution).
     stored: the type as a JSON object."""
-    kind, logical = stored["type"], stored.get("logicalType")
-    if kind == "null":
+    if stored["type"] == "null":
         return True
-    if logical == "decimal" and kind in ("bytes", "fixed"):
-        same = wanted.kind == "decimal" and wanted.scale == stored.get("scale", 0)
-        return same and int(stored["precision"]) <= wanted.precision
-    if kind == "fixed":
-        of_uuid = wanted.kind == "uuid" and stored["size"] == 16
-        return of_uuid or wanted.name == f"fixed[{stored['size']}]"
-    if kind == "int" and logical == "date":
-        return wanted.kind == "date"
-    if kind == "long" and logical in _ADJUSTED:
-        adjusted = stored.get("adjust-to-utc")
-        plain, zoned = _ADJUSTED[logical]
-        # Iceberg's default is false, but others' files never have the property.
-        return wanted.kind in ((plain, zoned) if adjusted is None else (zoned if adjusted else plain,))
-    if logical in ("time-micros", "time-millis"):
-        return wanted.kind == "time" and logical == "time-micros"
-    if logical is not None and logical.startswith("local-timestamp"):
-        # Java's readers do not know these.
+    kind, logical = _key(stored)
+    if wanted.kind not in _READ.get((kind, logical), ()):
         return False
-    return wanted.kind in _TYPES.get(kind, ())
+    if logical == "decimal":
+        return stored.get("scale", 0) == wanted.scale and int(stored["precision"]) <= wanted.precision
+    if logical in _TIMESTAMPS:
+        # Java's readers go by the property alone, whose default is false, and fail under a filter on a timestamptz.
+        return wanted.kind.startswith("timestamptz") == _is_true(stored.get("adjust-to-utc"))
+    if kind == "fixed":
+        return bool(stored["size"] == 16 if wanted.kind == "uuid" else wanted.name == f"fixed[{stored['size']}]")
+    return True
+
+
+def _is_true(flag: Any) -> bool:
+    """As Java's readers take the property."""
+    return flag is True or (isinstance(flag, str) and flag.lower() == "true")

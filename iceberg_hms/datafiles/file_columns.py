@@ -30,7 +30,8 @@ class FileColumn:
 
     index: its number in the file. children: fields of a struct, the element of a list (called "element"), the "key" and
     "value" of a map. shown: its type, for messages. reads: whether readers accept a leaf as a type. known: whether
-    PyIceberg has a type for it. stored: how the file has a leaf, for the reader of its format.
+    PyIceberg has a type for it. stored: how the file has it, for the reader of its format. advice: how to write it so
+    that readers read it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class FileColumn:
     known: bool = True
     children: tuple[FileColumn, ...] = ()
     stored: Any = None
+    advice: Callable[[Type], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ class _Finder:
             by_id = "" if name == shown else f" (by its field id, and called {shown})"
             raise InvalidInput(
                 f"{self.location}: column {name} is {each.shown} in the file{by_id} and {found.type} in the table",
-                next_step="write the file with the table's types",
+                next_step=each.advice(found.type) or "write the file with the table's types",
             )
         self.columns[found.id] = FoundColumn(each, found.id, found.type, place.repeated)
 
@@ -262,6 +264,6 @@ def _fits(each: FileColumn, found: NestedField) -> bool:
         case MapType():
             return each.shape == "map"
         case _ if wanted == types.VARIANT and each.shape == "struct":
-            return True
+            return each.reads(wanted)
         case _:
             return each.shape == "leaf" and each.reads(wanted)

@@ -25,30 +25,52 @@ from iceberg_hms.datafiles.orc_footer import (
 )
 from iceberg_hms.errors import CorruptFile
 from iceberg_hms.format.schema import values
-from iceberg_hms.format.schema.types import MAX_NESTING, PrimitiveType
+from iceberg_hms.format.schema.types import MAX_NESTING, PrimitiveType, Type
 
 _ID: Final = "iceberg.id"
 _TIMESTAMP_UNIT: Final = "iceberg.timestamp-unit"
+#: What Iceberg's writers mean by a long or a binary.
+_LONG_TYPE: Final = "iceberg.long-type"
+_BINARY_TYPE: Final = "iceberg.binary-type"
 _MAX_ID: Final = (1 << 31) - 1
 _NANOS_PER_MILLI: Final = 1_000_000
 _GREGORIAN_START_MS: Final = GREGORIAN_START * 86_400_000
-_INTEGERS: Final[Mapping[str, tuple[str, ...]]] = {
+#: The kinds of columns that every reader of ORC reads as their writer meant them (Java's generic readers, Spark,
+#: PyIceberg), and the kinds of the table's columns that they are read as; `can_read` has conditions besides.
+_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    "boolean": ("boolean",),
     # Java promotes only ORC's int.
     "byte": ("int",),
     "short": ("int",),
     "int": ("int", "long"),
-    "long": ("long", "time"),
-}
-_ATOMS: Final[Mapping[str, tuple[str, ...]]] = {
-    **_INTEGERS,
-    "boolean": ("boolean",),
+    "long": ("long",),
     "float": ("float", "double"),
     "double": ("double",),
     "string": ("string",),
     "varchar": ("string",),
-    "char": ("string",),
-    "binary": ("binary", "uuid", "fixed"),
+    "binary": ("binary",),
     "date": ("date",),
+    "decimal": ("decimal",),
+    "timestamp": ("timestamp",),
+    "timestamp_instant": ("timestamptz",),
+}
+#: In tables of later versions PyIceberg takes ORC's timestamps for those of nanoseconds, and fails.
+_LAST_VERSION_WITH_TIMESTAMPS: Final = 2
+#: How to write what no, or not every, reader reads from ORC: by the table's kind, and else by the file's.
+_CURES: Final[Mapping[str, str]] = {
+    "char": "write it as a string: readers of ORC pad a char with spaces, and find no row by its value",
+    "union": "write a column for each of its types",
+    **dict.fromkeys(
+        ("uuid", "fixed", "time"), "write the file as Parquet: PyIceberg reads no uuid, fixed or time from ORC"
+    ),
+    **dict.fromkeys(
+        ("timestamp_ns", "timestamptz_ns"), "write the file as Parquet: Java fails on filters of such columns in ORC"
+    ),
+    "variant": "write the file as Parquet: Spark reads no variant from ORC",
+    "timestamp": "write it as ORC's timestamp; and into tables of version 3, of which PyIceberg reads no timestamps of "
+    "ORC, as Parquet",
+    "timestamptz": "write it as ORC's timestamp with local time zone; and into tables of version 3, of which PyIceberg "
+    "reads no timestamps of ORC, as Parquet",
 }
 _SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map", "union": "other"}
 
@@ -64,7 +86,7 @@ def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str],
     which readers pad.
     """
     footer = read_orc_footer(location, open_input)
-    found = table.find(location, _columns(location, footer))
+    found = table.find(location, _columns(location, footer, table.metadata.format_version))
     try:
         statistics = {
             column.field_id: each
@@ -85,14 +107,14 @@ def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str],
     )
 
 
-def _columns(location: str, footer: OrcFooter) -> list[FileColumn]:
+def _columns(location: str, footer: OrcFooter, version: int) -> list[FileColumn]:
     try:
-        return list(_children(footer, 0, 0))
+        return list(_children(footer, version, 0, 0))
     except ValueError as error:
         raise CorruptFile(location, f"its types cannot be read: {error}") from error
 
 
-def _children(footer: OrcFooter, at: int, depth: int) -> tuple[FileColumn, ...]:
+def _children(footer: OrcFooter, version: int, at: int, depth: int) -> tuple[FileColumn, ...]:
     if depth > MAX_NESTING:
         raise ValueError(f"they are nested deeper than {MAX_NESTING} levels")
     of = footer.types[at]
@@ -100,10 +122,12 @@ def _children(footer: OrcFooter, at: int, depth: int) -> tuple[FileColumn, ...]:
     if not names:
         # A union's parts have no names.
         names = tuple(f"tag_{number}" for number in range(len(of.subtypes)))
-    return tuple(_column(footer, child, name, depth + 1) for name, child in zip(names, of.subtypes, strict=True))
+    return tuple(
+        _column(footer, version, child, name, depth + 1) for name, child in zip(names, of.subtypes, strict=True)
+    )
 
 
-def _column(footer: OrcFooter, at: int, name: str, depth: int) -> FileColumn:
+def _column(footer: OrcFooter, version: int, at: int, name: str, depth: int) -> FileColumn:
     of = footer.types[at]
     text = of.attributes.get(_ID)
     field_id = None if text is None else int(text)
@@ -115,24 +139,35 @@ def _column(footer: OrcFooter, at: int, name: str, depth: int) -> FileColumn:
         index=at,
         shape=_SHAPES.get(of.kind, "leaf"),
         shown=f"decimal({of.precision}, {of.scale})" if of.kind == "decimal" else of.kind,
-        reads=lambda wanted: can_read(of, wanted),
+        reads=lambda wanted: can_read(of, wanted, version),
         known=of.kind != "union" and not of.kind.startswith("type "),
-        children=_children(footer, at, depth),
+        children=_children(footer, version, at, depth),
+        advice=lambda wanted: _advice(of, wanted),
     )
 
 
-def can_read(stored: OrcType, wanted: PrimitiveType) -> bool:
-    """Whether Java's readers accept an ORC column as the table's (spec: Appendix A, ORC; Schema Evolution)."""
+def _advice(of: OrcType, wanted: Type) -> str:
+    found = _CURES.get(of.kind)
+    return found or (_CURES.get(wanted.kind, "") if isinstance(wanted, PrimitiveType) else "")
+
+
+def can_read(stored: OrcType, wanted: PrimitiveType, version: int) -> bool:
+    """Whether every reader takes an ORC column for the table's (spec: Appendix A, ORC; Schema Evolution). version: the
+    table's format version."""
+    if wanted.kind not in _READ.get(stored.kind, ()):
+        return False
     match stored.kind:
         case "decimal":
-            same = wanted.kind == "decimal" and wanted.scale == stored.scale
-            return same and stored.precision <= wanted.precision
+            return wanted.scale == stored.scale and stored.precision <= wanted.precision
         case "timestamp" | "timestamp_instant":
-            kind = "timestamp" if stored.kind == "timestamp" else "timestamptz"
             nanos = stored.attributes.get(_TIMESTAMP_UNIT) == "NANOS"
-            return wanted.kind == (f"{kind}_ns" if nanos else kind)
-        case kind:
-            return wanted.kind in _ATOMS.get(kind, ())
+            return not nanos and version <= _LAST_VERSION_WITH_TIMESTAMPS
+        case "long":
+            return stored.attributes.get(_LONG_TYPE, "LONG") == "LONG"
+        case "binary":
+            return stored.attributes.get(_BINARY_TYPE, "BINARY") == "BINARY"
+        case _:
+            return True
 
 
 def orc_statistics(footer: OrcFooter, column: FoundColumn) -> ColumnStatistics | None:

@@ -72,7 +72,7 @@ class _Walk:
             self._column(child, inner, f"{shown}.{inner}", path if stays else f"{path}.{inner}", in_repeated=stays)
             for inner, child in fields
         )
-        return FileColumn(name, field_id, -1, shape, str(each.type), known=known, children=children)
+        return FileColumn(name, field_id, -1, shape, str(each.type), types.VARIANT.__eq__, known, children)
 
     def _leaf(self, shown: str, path: str) -> pq.ColumnSchema:
         if self._next >= self.footer.num_columns:

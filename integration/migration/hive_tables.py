@@ -20,8 +20,8 @@ DAYS: Final = (1, 2, 3)
 
 _KEYS: Final = ("month", "day")
 _PAIRS: Final = [tuple(column.split()) for column in FLIGHTS_COLUMNS.split(", ")]
-_COLUMNS: Final = ", ".join(name for name, _ in _PAIRS if name not in _KEYS)
-_DECLARED: Final = ", ".join(f"{name} {type_}" for name, type_ in _PAIRS if name not in _KEYS)
+#: Java reads no timestamp with a time zone from Avro files that Hive and Spark write.
+_NOT_IN_AVRO: Final = "time_hour"
 
 
 def unpack_flights(folder: Path) -> Path:
@@ -41,20 +41,23 @@ def flights_statements(
 ) -> list[str]:
     """What makes a table and fills it, a file in each partition. table: its full name. stored_as: one of STORED_AS.
     location: of an external table; None: a managed one, in the folder of its database."""
+    left_out = {*_KEYS, _NOT_IN_AVRO} if stored_as.endswith("AVRO") else {*_KEYS}
+    columns = ", ".join(name for name, _ in _PAIRS if name not in left_out)
+    declared = ", ".join(f"{name} {type_}" for name, type_ in _PAIRS if name not in left_out)
     place = "" if location is None else f" LOCATION '{location}'"
     kind = "" if location is None or stored_as.startswith("USING") else "EXTERNAL "
     # The table's columns come before its format in both of Spark's dialects, and the keys' types in one of them only.
     keys = "month INT, day INT"
     if stored_as.startswith("USING"):
-        shape = f"({_DECLARED}, {keys}) {stored_as} PARTITIONED BY (month, day)"
+        shape = f"({declared}, {keys}) {stored_as} PARTITIONED BY (month, day)"
     else:
-        shape = f"({_DECLARED}) PARTITIONED BY ({keys}) {stored_as}"
+        shape = f"({declared}) PARTITIONED BY ({keys}) {stored_as}"
     chosen = f"month IN ({_listed(months)}) AND day IN ({_listed(days)})"
     return [
         f"CREATE OR REPLACE TEMPORARY VIEW flights_csv ({FLIGHTS_COLUMNS}) USING csv "
         f"OPTIONS (path 'file:{csv}', header 'true', nullValue 'NA')",
         f"CREATE {kind}TABLE {table} {shape}{place}",
-        f"INSERT INTO {table} PARTITION (month, day) SELECT {_COLUMNS}, month, day FROM flights_csv WHERE {chosen} "
+        f"INSERT INTO {table} PARTITION (month, day) SELECT {columns}, month, day FROM flights_csv WHERE {chosen} "
         "DISTRIBUTE BY month, day",
         "DROP VIEW flights_csv",
     ]

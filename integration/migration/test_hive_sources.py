@@ -86,7 +86,8 @@ def test_flights_have_their_columns_and_partitions(
         each.name: names.get(each.dataType.simpleString().upper())
         for each in spark.table(f"{namespace}.flights").schema
     }
-    sparks["time_hour"] = "timestamp" if source.file_format == "orc" else "timestamptz"
+    if "time_hour" in sparks:
+        sparks["time_hour"] = "timestamp" if source.file_format == "orc" else "timestamptz"
     assert fields(source) == sparks
     assert list(sparks)[-2:] == ["month", "day"]
     assert rows.folders("flights") == {

@@ -31,8 +31,8 @@ def make(spark: Any, table: str, stored_as: str = "STORED AS PARQUET") -> list[t
     """A table of four rows in two partitions. Returns its rows."""
     run(
         spark,
-        f"CREATE TABLE {table} (id INT, name STRING, at TIMESTAMP) PARTITIONED BY (p STRING) {stored_as}",
-        f"INSERT INTO {table} PARTITION (p) SELECT /*+ COALESCE(1) */ id, name, TIMESTAMP '2024-01-31 10:00:00', p "
+        f"CREATE TABLE {table} (id INT, name STRING, at DATE) PARTITIONED BY (p STRING) {stored_as}",
+        f"INSERT INTO {table} PARTITION (p) SELECT /*+ COALESCE(1) */ id, name, DATE '2024-01-31', p "
         "FROM VALUES (1, 'one', 'a'), (2, 'two', 'a'), (3, 'three', 'b'), (4, NULL, 'b') AS given (id, name, p)",
     )
     return rows_of(spark, table)
@@ -69,7 +69,7 @@ def test_spark_changes_its_rows_and_its_columns(
     make(spark, table, stored_as)
     migrated(spark, table)
     first = catalog.load_table(table).current_snapshot()
-    at = "2024-01-31 10:00:00"
+    at = "2024-01-31"
     run(
         spark,
         f"INSERT INTO {table} VALUES (5, 'five', NULL, 'a')",

@@ -37,6 +37,15 @@ def table_for(
     )
 
 
+def table_of(columns: dict[str, str], *, version: int = 3) -> TableMetadata:
+    """An empty table of optional columns with these types, in the spec's words."""
+    fields = [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(columns.items(), 1)
+    ]
+    return table_for({"type": "struct", "schema-id": 0, "fields": fields}, version=version)
+
+
 def with_ids(arrow: pa.Schema, metadata: TableMetadata) -> pa.Schema:
     """The same pyarrow schema with the field ids of the table's columns, at the top level and inside of structs, lists
     and maps."""

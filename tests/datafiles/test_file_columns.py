@@ -12,7 +12,7 @@ from iceberg_hms.datafiles.file_columns import FileColumn, TableOfFiles
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from tests.catalog.parquet import table_for
+from tests.catalog.parquet import table_for, table_of
 
 TABLE = table_for(
     pa.schema(
@@ -25,8 +25,8 @@ def leaf(name: str, field_id: int | None = None, **more: Any) -> FileColumn:
     return FileColumn(name, field_id, 0, "leaf", "a number", reads=lambda wanted: wanted.kind == "long", **more)
 
 
-def group(shape: Any, name: str, *children: FileColumn, field_id: int | None = None) -> FileColumn:
-    return FileColumn(name, field_id, 0, shape, f"a {shape}", children=children)
+def group(shape: Any, name: str, *children: FileColumn, field_id: int | None = None, **more: Any) -> FileColumn:
+    return FileColumn(name, field_id, 0, shape, f"a {shape}", children=children, **more)
 
 
 def id_of(path: str) -> int:
@@ -137,11 +137,13 @@ def test_a_column_must_have_the_tables_shape(column: FileColumn) -> None:
         find(column)
 
 
-def test_a_variant_is_a_struct_whose_fields_are_no_columns() -> None:
-    fields = [{"id": 1, "name": "v", "required": False, "type": "variant"}]
-    metadata = table_for({"type": "struct", "fields": fields}, version=3)
-    found = find(group("struct", "v", leaf("metadata"), leaf("value")), metadata=metadata)
+def test_a_variant_is_a_struct_that_readers_take_for_one_and_whose_fields_are_no_columns() -> None:
+    metadata = table_of({"v": "variant"})
+    parts = leaf("metadata"), leaf("value")
+    found = find(group("struct", "v", *parts, reads=lambda wanted: wanted.kind == "variant"), metadata=metadata)
     assert (found.present, found.extra) == ({1}, ())
+    with pytest.raises(InvalidInput, match="column v is a struct in the file and variant in the table"):
+        find(group("struct", "v", *parts), metadata=metadata)
 
 
 def test_the_columns_of_row_lineage_are_at_the_top_level() -> None:

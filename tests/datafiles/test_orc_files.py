@@ -17,12 +17,13 @@ from pyarrow import orc
 
 from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe
+from iceberg_hms.datafiles.orc_footer import KINDS
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
-from tests.catalog.parquet import open_input, table_for, with_ids
-from tests.datafiles.orc_messages import message, one_column, packed, zigzag
+from tests.catalog.parquet import open_input, table_for, table_of, with_ids
+from tests.datafiles.orc_messages import file_of, footer_of, message, one_column, packed, zigzag
 
 TYPES = pa.schema(
     [
@@ -340,32 +341,92 @@ def test_extra_columns_are_named(tmp_path: Path) -> None:
     assert describe(location, TableOfFiles(metadata), open_input).extra_columns == ("more",)
 
 
-@pytest.mark.parametrize(
-    ("stored", "wanted", "fits"),
-    [
-        (pa.int32(), pa.int64(), True),
-        (pa.int16(), pa.int64(), False),
-        (pa.int16(), pa.int32(), True),
-        (pa.int64(), pa.int32(), False),
-        (pa.float32(), pa.float64(), True),
-        (pa.decimal128(9, 2), pa.decimal128(20, 2), True),
-        (pa.decimal128(9, 2), pa.decimal128(20, 3), False),
-        (pa.string(), pa.int64(), False),
-        (pa.binary(), pa.binary(4), True),
-        (pa.timestamp("us"), pa.timestamp("us", tz="UTC"), False),
-        (pa.list_(pa.int64()), pa.int64(), False),
-        (pa.int64(), pa.struct([("a", pa.int64())]), False),
-    ],
-    ids=str,
+def attribute(key: str, value: str) -> tuple[int, bytes]:
+    return 7, message((1, f"iceberg.{key}"), (2, value))
+
+
+def decimal(precision: int, scale: int) -> tuple[tuple[int, int], ...]:
+    return (5, precision), (6, scale)
+
+
+#: One type of the table for each kind, and some more.
+WANTED = (
+    *("boolean", "int", "long", "float", "double", "decimal(9, 2)", "decimal(20, 2)", "decimal(9, 3)", "date", "time"),
+    *(
+        "timestamp",
+        "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "string",
+        "uuid",
+        "fixed[4]",
+        "fixed[16]",
+        "binary",
+    ),
+    "variant",
 )
-def test_types_are_those_that_java_reads(tmp_path: Path, stored: Any, wanted: Any, fits: bool) -> None:
-    metadata = table_for(pa.schema([("x", wanted)]))
-    location = write(tmp_path / "a.orc", pa.table({"x": pa.array([None], stored)}))
-    if fits:
-        assert record(location, metadata).null_value_counts == {1: 1}
-    else:
-        with pytest.raises(InvalidInput, match=r"column x is .* in the file and"):
-            record(location, metadata)
+#: ORC types with their attributes, and the table's types as which Java's generic readers, Spark and PyIceberg read them
+#: as they were written: in full, and under filters. Timestamps: in tables of version 2.
+ORC_TYPES: dict[str, tuple[str, tuple[tuple[int, Any], ...], tuple[str, ...]]] = {
+    "boolean": ("boolean", (), ("boolean",)),
+    "byte": ("byte", (), ("int",)),
+    "short": ("short", (), ("int",)),
+    "int": ("int", (), ("int", "long")),
+    "long": ("long", (), ("long",)),
+    "long of Iceberg": ("long", (attribute("long-type", "LONG"),), ("long",)),
+    "time of Iceberg": ("long", (attribute("long-type", "TIME"),), ()),
+    "float": ("float", (), ("float", "double")),
+    "double": ("double", (), ("double",)),
+    "string": ("string", (), ("string",)),
+    "char": ("char", ((4, 5),), ()),
+    "varchar": ("varchar", ((4, 5),), ("string",)),
+    "binary": ("binary", (), ("binary",)),
+    "binary of Iceberg": ("binary", (attribute("binary-type", "BINARY"),), ("binary",)),
+    "fixed of Iceberg": ("binary", (attribute("binary-type", "FIXED"), attribute("length", "16")), ()),
+    "uuid of Iceberg": ("binary", (attribute("binary-type", "UUID"),), ()),
+    "date": ("date", (), ("date",)),
+    "decimal": ("decimal", decimal(9, 2), ("decimal(9, 2)", "decimal(20, 2)")),
+    "wider decimal": ("decimal", decimal(20, 2), ("decimal(20, 2)",)),
+    "decimal of Hive without digits": ("decimal", (), ()),
+    "timestamp": ("timestamp", (), ("timestamp",)),
+    "timestamp of Iceberg": ("timestamp", (attribute("timestamp-unit", "MICROS"),), ("timestamp",)),
+    "timestamp_ns of Iceberg": ("timestamp", (attribute("timestamp-unit", "NANOS"),), ()),
+    "timestamptz": ("timestamp_instant", (), ("timestamptz",)),
+    "timestamptz_ns of Iceberg": ("timestamp_instant", (attribute("timestamp-unit", "NANOS"),), ()),
+    "struct": ("struct", (), ()),
+    "union": ("union", (), ()),
+    "a type to come": ("type 30", (), ()),
+}
+
+
+def one_typed(kind: str, more: tuple[tuple[int, Any], ...]) -> bytes:
+    """A file of ten rows with one column `x`."""
+    number = KINDS.index(kind) if kind in KINDS else int(kind.removeprefix("type "))
+    root = message((1, KINDS.index("struct")), (2, packed(1)), (3, "x"))
+    return file_of(footer_of([root, message((1, number), *more)], [message((1, 10)), message((1, 10))]))
+
+
+def refusal(data: bytes, metadata: TableMetadata) -> InvalidInput | None:
+    try:
+        describe("file:/a.orc", TableOfFiles(metadata), lambda _: pa.BufferReader(data))
+    except InvalidInput as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("name", ORC_TYPES)
+def test_only_what_every_reader_reads_as_it_was_written_is_taken(name: str, version: int) -> None:
+    kind, more, taken = ORC_TYPES[name]
+    data = one_typed(kind, more)
+    for wanted in WANTED:
+        if version == 2 and wanted in ("timestamp_ns", "timestamptz_ns", "variant"):
+            continue
+        metadata = table_of({"x": wanted}, version=version)
+        expected = wanted in taken and not (version == 3 and "timestamp" in wanted)
+        error = refusal(data, metadata)
+        assert (error is None) == expected, (wanted, error)
+        assert error is None or ("column x is " in error.message and error.next_step)
 
 
 def test_a_required_column_must_be_there_and_have_no_nulls(tmp_path: Path) -> None:
