@@ -76,9 +76,9 @@ _ADJUST_CURE: Final = (
 )
 
 
-def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
-    """Read an Avro file's schema and the headers of its blocks. Arguments, and the errors for a file that does not fit
-    the table, are those of `found_in_parquet`; raises CorruptFile besides.
+def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile | None:
+    """Read an Avro file's schema and the headers of its blocks; None for a file without rows. Arguments, and the errors
+    for a file that does not fit the table, are those of `found_in_parquet`; raises CorruptFile besides.
 
     The result has the number of rows and no metrics, as Java's: Avro keeps no statistics. So identity partition values
     come from the folders of the path, and nulls in required columns are not found.
@@ -94,6 +94,8 @@ def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str]
         columns = _Types().columns(schema)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
+    if not rows:
+        return None
     found = table.find(location, columns)
     _refuse_unread(location, columns, {id(each.stored) for each in found.columns})
     return FoundInFile("AVRO", size, rows, found)

@@ -14,7 +14,7 @@ from iceberg_hms.datafiles.parquet_files import found_in_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
 from iceberg_hms.format.manifests.lineage_columns import RowLineage
 
-_Find = Callable[[str, TableOfFiles, Callable[[str], Any]], FoundInFile]
+_Find = Callable[[str, TableOfFiles, Callable[[str], Any]], FoundInFile | None]
 
 #: By a file's extension, which is the name of its format too.
 _BY_NAME: Final[Mapping[str, _Find]] = {
@@ -38,8 +38,9 @@ def describe(
     *,
     partition: Mapping[str, Any] | None = None,
     file_format: str | None = None,
-) -> DescribedFile:
-    """Read a data file's footer, or its header, and make its manifest record.
+) -> DescribedFile | None:
+    """Read a data file's footer, or its header, and make its manifest record. None for a file without rows, whatever
+    its columns are: Hive and Spark skip it, and as a file of the table readers would look at its columns.
 
     Arguments and errors are those of `found_in_parquet`. partition: the values of partition fields, where they are
     known otherwise; of others the footer and the folders tell. file_format: `parquet`, `orc` or `avro`, which the file
@@ -50,16 +51,17 @@ def describe(
         found = _found(location, table, open_input)
     else:
         found = _found_in(file_format, location, table, open_input)
-    return described(location, table, found, partition)
+    return None if found is None else described(location, table, found, partition)
 
 
 def row_lineage(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> RowLineage:
     """The metadata columns of row lineage that a file carries, whatever its partition. Arguments and errors are those
     of `found_in_parquet`; raises InvalidInput too for a file of no such format."""
-    return _found(location, table, open_input).lineage
+    found = _found(location, table, open_input)
+    return {} if found is None else found.lineage
 
 
-def _found(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
+def _found(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile | None:
     """The format is that of the extension (.parquet, .orc, .avro), unless the file's first bytes are those of another
     one; without such an extension, as in Hive's tables, those bytes decide."""
     by_name = _BY_NAME.get(location.rpartition(".")[2].lower())
@@ -80,7 +82,9 @@ def _found(location: str, table: TableOfFiles, open_input: Callable[[str], Any])
     return found(location, table, open_input)
 
 
-def _found_in(file_format: str, location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
+def _found_in(
+    file_format: str, location: str, table: TableOfFiles, open_input: Callable[[str], Any]
+) -> FoundInFile | None:
     find = _BY_NAME[file_format]
     try:
         return find(location, table, open_input)

@@ -75,9 +75,9 @@ _CURES: Final[Mapping[str, str]] = {
 _SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map", "union": "other"}
 
 
-def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
-    """Read an ORC file's footer. Arguments and errors are those of `found_in_parquet`; UnsupportedFormat: encryption,
-    or compression with LZO.
+def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile | None:
+    """Read an ORC file's footer; None for a file without rows. Arguments and errors are those of `found_in_parquet`;
+    UnsupportedFormat: encryption, or compression with LZO.
 
     Counts, sizes and bounds are those of Java's OrcMetrics, with three exceptions, since a bound must not be narrower
     than the values. A lower bound of a timestamp is rounded down, also before 1970. Dates and timestamps before October
@@ -86,6 +86,8 @@ def found_in_orc(location: str, table: TableOfFiles, open_input: Callable[[str],
     which readers pad.
     """
     footer = read_orc_footer(location, open_input)
+    if not footer.rows:
+        return None
     found = table.find(location, _columns(location, footer, table.metadata.format_version))
     try:
         statistics = {

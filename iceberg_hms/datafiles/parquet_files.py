@@ -31,8 +31,8 @@ _UNITS_PER_DAY = {
 }
 
 
-def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile:
-    """Read a Parquet file's footer.
+def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[str], Any]) -> FoundInFile | None:
+    """Read a Parquet file's footer; None for a file without rows.
 
     location: kept byte for byte. table: of whose metadata the current schema, the default spec and
     `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
@@ -42,6 +42,8 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
     UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
+    if not footer.num_rows:
+        return None
     matched = table.find_once(location, _schema_of(footer), partial(parquet_columns, location, footer))
     statistics = {
         each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)

@@ -138,7 +138,7 @@ def _check_given(
     """Raises InvalidInput if rows may have another value than the partition. Of an identity field Java's readers take
     the partition's value, and those that follow the spec (Column Projection) the file's: all must be equal."""
     of = source.type
-    if not isinstance(of, PrimitiveType) or (found is not None and found.values == 0):
+    if not isinstance(of, PrimitiveType):
         return
     proved = _from_footer(location, field, of, found)
     if isinstance(proved, _Unknown):
@@ -161,8 +161,6 @@ def _from_footer(location: str, field: PartitionField, of: PrimitiveType, found:
     column = f"the footer has no statistics of the column, or they prove nothing for {of}"
     if found is None or found.nulls is None or not found.bounded:
         return _Unknown(column)
-    if found.values == 0:
-        return _Unknown("the file has no rows")
     if found.all_null:
         return None
     if found.nulls > 0:

@@ -26,6 +26,9 @@ from iceberg_hms.migration.work import (
     Work,
 )
 
+#: Of a file: its record, nothing if it has no rows, or what is wrong with it.
+_Result = DescribedFile | IcebergHmsError | None
+
 
 def describe_slice(work: Work, slice_: Slice) -> Described:
     """Describe the files of a slice in manifests, unless an earlier run did.
@@ -67,21 +70,19 @@ def list_and_describe(work: Work, partitions: Sequence[SourcePartition]) -> tupl
 
 
 def described(task: MigrationTask, parts: Iterable[PartitionSlice], problems: Problems) -> list[DescribedFile]:
-    """The files without a problem, in order. Adds to the problems."""
+    """The files with rows and without a problem, in order. Adds to the problems."""
     found: list[DescribedFile] = []
     for partition, files in parts:
         reads = [partial(_described, task, partition, each) for each in files]
         for file, result in zip(files, _all(task, partition, reads), strict=True):
             if isinstance(result, DescribedFile):
                 found.append(result)
-            else:
+            elif result is not None:
                 problems.add(partition.name, file.location, result)
     return found
 
 
-def _all(
-    task: MigrationTask, partition: SourcePartition, reads: Sequence[Callable[[], DescribedFile | IcebergHmsError]]
-) -> list[DescribedFile | IcebergHmsError]:
+def _all(task: MigrationTask, partition: SourcePartition, reads: Sequence[Callable[[], _Result]]) -> list[_Result]:
     """What calls return, in order. Files of local disks are read one after the other: on one processor, threads take
     longer."""
     if parse(partition.location).is_local:
@@ -93,7 +94,7 @@ def _all(
     return found
 
 
-def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile) -> DescribedFile | IcebergHmsError:
+def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile) -> _Result:
     """Raises StorageError for what is no fault of the file."""
     try:
         found = describe(
@@ -104,7 +105,8 @@ def _described(task: MigrationTask, partition: SourcePartition, file: ListedFile
             partition=partition.values,
             file_format=partition.file_format,
         )
-        _check(file, found)
+        if found is not None:
+            _check(file, found)
     except IcebergHmsError as error:
         if may_pass(file.location, error):
             raise

@@ -87,6 +87,8 @@ def record_of(metadata: TableMetadata, location: str) -> tuple[DataFile, str]:
             file_size_in_bytes=path.stat().st_size,
             spec_id=0,
         ), str(error)
+    if found is None:
+        raise ValueError(f"{location} has no rows")
     return found.data_file, f"extra columns: {', '.join(found.extra_columns)}" if found.extra_columns else ""
 
 

@@ -14,9 +14,11 @@ from pyarrow import orc
 
 from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe, row_lineage
+from iceberg_hms.datafiles.orc_footer import KINDS
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID, LineageValues
 from tests.catalog.parquet import open_input, table_for
+from tests.datafiles.orc_messages import file_of, footer_of, message
 
 TABLE = table_for(pa.schema([("id", pa.int64())]))
 
@@ -41,6 +43,31 @@ def test_the_bytes_decide_where_the_name_is_wrong_or_says_nothing(tmp_path: Path
     path.write_bytes(content(file_format))
     found = describe(str(path), TableOfFiles(TABLE), open_input).data_file
     assert (found.file_format, found.record_count, found.file_path) == (file_format, 2, str(path))
+
+
+NO_TEXT = pa.array([], pa.string())
+#: Files without rows: with the table's column, one of another type, another one, and none, as Hive's empty tasks write.
+WITHOUT_ROWS = [{"id": pa.array([], pa.int64())}, {"id": NO_TEXT}, {"other": NO_TEXT}, {}]
+
+
+@pytest.mark.parametrize("columns", WITHOUT_ROWS, ids=["its column", "another type", "another column", "no column"])
+@pytest.mark.parametrize("file_format", ["PARQUET", "ORC", "AVRO"])
+def test_a_file_without_rows_has_no_record(file_format: str, columns: dict[str, pa.Array]) -> None:
+    target = io.BytesIO()
+    if file_format == "PARQUET":
+        pq.write_table(pa.table(columns), target)
+    elif file_format == "ORC" and columns:
+        orc.write_table(pa.table(columns), target)
+    elif file_format == "ORC":
+        target.write(file_of(footer_of([message((1, KINDS.index("struct")))], [], rows=0)))
+    else:
+        fields = [{"name": each, "type": "string" if of is NO_TEXT else "long"} for each, of in columns.items()]
+        fastavro.writer(target, {"type": "record", "name": "t", "fields": fields}, [])
+    metadata = table_for(pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.string())]), ["day"])
+    for name in (f"a.{file_format.lower()}", "a"):
+        arguments = f"file:/{name}", TableOfFiles(metadata), lambda _: pa.BufferReader(target.getvalue())
+        assert describe(*arguments) is None
+        assert row_lineage(*arguments) == {}
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a", "a.parquet.crc"])

@@ -276,13 +276,6 @@ def test_days_that_the_writer_counted_in_another_calendar_are_found(
         assert describe(path, TableOfFiles(metadata), open_input).shifted == expected
 
 
-def test_a_file_without_rows_is_described(tmp_path: Path) -> None:
-    metadata = table_for(pa.schema([("x", pa.int64())]))
-    location = write(tmp_path / "a.parquet", pa.table({"x": pa.array([], pa.int64())}))
-    data_file = data_file_from_parquet(location, metadata, open_input)
-    assert (data_file.record_count, data_file.value_counts, data_file.lower_bounds) == (0, {1: 0}, {})
-
-
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

@@ -73,7 +73,6 @@ def test_bounds_prove_a_single_partition(term: str, arrow: pa.DataType, found: C
         ("c", pa.string(), NOT_KNOWN, "prove nothing"),
         ("c", pa.string(), None, "prove nothing"),
         ("c", pa.float64(), between(1.0, 1.0), "prove nothing for double"),
-        ("c", pa.string(), ColumnStatistics(size=0, values=0, nulls=0, bounded=True), "no rows"),
     ],
 )
 def test_an_unproved_partition_is_refused(
@@ -230,7 +229,6 @@ def test_hives_text_is_known_of_the_types_that_it_is_parsed_for() -> None:
     [
         ("c", None, 3, True),
         ("c", between(3, 3), 3, True),
-        ("c", between(3, 3, values=0), 4, True),
         ("c", ALL_NULL, None, True),
         ("c", between(3, 3), 4, False),
         ("c", between(3, 3), None, False),

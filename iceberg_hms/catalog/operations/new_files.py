@@ -77,7 +77,11 @@ class NewFileOperations(Submitter[Result]):
             if new.key is None:
                 raise
             return self._submit(Rerun(new.identity, error), wait_seconds=wait_seconds)
-        data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
+        data_files = [
+            file if isinstance(file, DataFile) else described[file].data_file
+            for file in files
+            if isinstance(file, DataFile) or file in described
+        ]
         wanted = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
         added = NewDataFiles(
             data_files,
@@ -94,13 +98,18 @@ class NewFileOperations(Submitter[Result]):
         return self._submit_operation(make(added), wait_seconds=wait_seconds, size=size)
 
     def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
+        """By location, without those that have no rows."""
         locations = [file for file in files if isinstance(file, str)]
-        described = self._read(locations, describe)
+        described = self._with_rows(locations)
         if on_extra_columns == "refuse":
             if any(each.extra_columns for each in described.values()) and self._schema_moved():
-                described = self._read(locations, describe)
+                described = self._with_rows(locations)
             refuse_extra_columns(described.values())
         return described
+
+    def _with_rows(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
+        found = self._read(locations, describe)
+        return {location: each for location, each in found.items() if each is not None}
 
     def _schema_moved(self) -> bool:
         """Reload the table, and return whether its columns changed: the loaded state is often older than the files.

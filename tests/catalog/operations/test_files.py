@@ -120,6 +120,15 @@ def test_a_file_with_extra_columns_is_refused_with_their_names(table, files):
     assert table.refresh().current_snapshot() is None
 
 
+def test_files_without_rows_are_skipped_by_an_append(table, files, entries):
+    files.write("file:/in/none.parquet", parquet(1))
+    files.write("file:/in/some.parquet", parquet(1, "INFO"))
+    table.append(["file:/in/none.parquet", "file:/in/some.parquet"])
+    assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/some.parquet"]
+    table.append(["file:/in/none.parquet"])
+    assert table.current_snapshot().summary["total-data-files"] == "1"
+
+
 def test_a_caller_may_append_a_file_with_extra_columns(table, files, entries):
     files.write("file:/in/1.parquet", with_extra_columns())
     table.append(["file:/in/1.parquet"], on_extra_columns="ignore")
