@@ -6,12 +6,13 @@ A bound may be wider than the values, never narrower: readers skip whole files b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_hms.format.schema import types, uuid_order, values
-from iceberg_hms.format.schema.types import PrimitiveType
+from iceberg_hms.format.schema.types import PrimitiveType, Type
 
+_FLOATING = frozenset({"float", "double"})
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 
@@ -23,6 +24,7 @@ class ColumnStatistics:
     size: compressed bytes; None if unknown. values: with nulls. nulls: None if unknown.
     lower, upper: whole values as `format.values` describes them, of the table's type; None: no value, or unknown.
     bounded: every value that is not null lies between lower and upper (all are null, if there are none).
+    nans: how many are NaN; None if unknown.
     """
 
     size: int | None
@@ -31,6 +33,7 @@ class ColumnStatistics:
     lower: Any = None
     upper: Any = None
     bounded: bool = False
+    nans: int | None = None
 
     @property
     def all_null(self) -> bool:
@@ -43,6 +46,19 @@ def float_bounds(lower: float, upper: float) -> tuple[float, float] | None:
     if math.isnan(lower) or math.isnan(upper):
         return None
     return (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+
+
+def is_floating(of: Type) -> bool:
+    return isinstance(of, PrimitiveType) and of.kind in _FLOATING
+
+
+def of_floats(found: ColumnStatistics, *, may_have_nan: bool) -> ColumnStatistics:
+    """The statistics of a column of floats, whose lower and upper leave out NaN. may_have_nan: unless its writer would
+    have said so. Spark takes NaN for greater than all other values, and answers max() from upper bounds alone (Java:
+    AggregateEvaluator), so there is none then."""
+    if found.all_null or not may_have_nan:
+        return replace(found, nans=0)
+    return replace(found, upper=None, bounded=False)
 
 
 def bounds(of: PrimitiveType, statistics: ColumnStatistics, length: int | None) -> tuple[bytes | None, bytes | None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, bounds, is_floating
 from iceberg_hms.datafiles.file_columns import FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.partition_values import partition_of, path_columns
@@ -117,6 +117,22 @@ def described(
     )
 
 
+def without_unsure_bounds(records: Iterable[DataFile], schema: Schema) -> list[DataFile]:
+    """The records of callers, without upper bounds of floats of which they do not count NaN: PyIceberg's records have
+    the bounds of footers, which leave NaN out (see `of_floats`)."""
+    fields = map(schema.find, schema.names())
+    floats = {each.id for each in fields if each is not None and is_floating(each.type)}
+    return [_with_sure_bounds(each, floats) for each in records] if floats else list(records)
+
+
+def _with_sure_bounds(record: DataFile, floats: Set[int]) -> DataFile:
+    upper = record.upper_bounds or {}
+    unsure = (upper.keys() & floats) - (record.nan_value_counts or {}).keys()
+    if not unsure:
+        return record
+    return replace(record, upper_bounds={key: value for key, value in upper.items() if key not in unsure})
+
+
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
     """The name mapping for files without field ids, as JSON: the table's `schema.name-mapping.default`, else the one
     that an append of such files sets on the table. None if all files have field ids. Without a mapping Java reads such
@@ -180,6 +196,7 @@ def _metrics(config: MetricsConfig, found: FoundInFile) -> dict[str, Any]:
     sizes: dict[int, int] = {}
     counts: dict[int, int] = {}
     nulls: dict[int, int] = {}
+    nans: dict[int, int] = {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     for column in found.matched.columns:
@@ -195,6 +212,8 @@ def _metrics(config: MetricsConfig, found: FoundInFile) -> dict[str, Any]:
         counts[column.field_id] = statistics.values
         if statistics.nulls is not None:
             nulls[column.field_id] = statistics.nulls
+        if statistics.nans is not None:
+            nans[column.field_id] = statistics.nans
         if not mode.bounds or not isinstance(column.type, PrimitiveType):
             continue
         least, greatest = bounds(column.type, statistics, mode.length)
@@ -206,6 +225,7 @@ def _metrics(config: MetricsConfig, found: FoundInFile) -> dict[str, Any]:
         "column_sizes": sizes,
         "value_counts": counts,
         "null_value_counts": nulls,
+        "nan_value_counts": nans,
         "lower_bounds": lower,
         "upper_bounds": upper,
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds, is_floating, of_floats
 from iceberg_hms.datafiles.described_file import GREGORIAN_START, FoundInFile, offsets_in_order
 from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, TableOfFiles
 from iceberg_hms.datafiles.orc_footer import (
@@ -192,7 +193,16 @@ def orc_statistics(footer: OrcFooter, column: FoundColumn) -> ColumnStatistics |
         return ColumnStatistics(size, footer.rows, nulls)
     for each in pair:
         values.to_bytes(column.type, each)
-    return ColumnStatistics(size, footer.rows, nulls, pair[0], pair[1], bounded=True)
+    found = ColumnStatistics(size, footer.rows, nulls, pair[0], pair[1], bounded=True)
+    if is_floating(column.type):
+        return of_floats(found, may_have_nan=_may_have_nan(part_of(message, 3)))
+    return found
+
+
+def _may_have_nan(of_doubles: Message | None) -> bool:
+    """Unless the sum of the values is a number. The smallest and the largest leave NaN out."""
+    total = None if of_doubles is None else double_of(of_doubles, 3)
+    return total is None or math.isnan(total)
 
 
 def _bounds(footer: OrcFooter, column: FoundColumn, message: Message) -> tuple[Any, Any] | None:

@@ -6,18 +6,21 @@ footer is unclear: for a row group without statistics, NaN, or text that is not 
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds, is_floating, of_floats
 from iceberg_hms.datafiles.parquet_columns import INT96, FileType
 from iceberg_hms.format.schema import types, values
 from iceberg_hms.format.schema.types import PrimitiveType
 
 _PER_UNIT = {"milliseconds": 1000, "microseconds": 1}
 _MICROS_PER_DAY = 86_400_000_000
+_JAVA_WRITER = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+_TELLS_NAN_FROM = (1, 10)
 _UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
 
 
@@ -47,7 +50,17 @@ def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of:
         upper = pair[1] if upper is None else max(upper, pair[1])
     if not bounded:
         lower = upper = None
-    return ColumnStatistics(size, count, nulls, lower, upper, bounded)
+    statistics = ColumnStatistics(size, count, nulls, lower, upper, bounded)
+    if is_floating(of):
+        return of_floats(statistics, may_have_nan=not bounded or not _tells_nan(footer.created_by))
+    return statistics
+
+
+def _tells_nan(writer: str | None) -> bool:
+    """Whether the smallest or the largest value in the footers of a writer is NaN, if there is one: parquet-mr's from
+    1.10 on (PARQUET-1246), so Spark's and Hive's. Others leave NaN out."""
+    found = _JAVA_WRITER.match(writer or "")
+    return found is not None and (int(found[1]), int(found[2])) >= _TELLS_NAN_FROM
 
 
 def footer_bounds(of: PrimitiveType, stored: FileType, found: pq.Statistics | None) -> tuple[Any, Any] | None:

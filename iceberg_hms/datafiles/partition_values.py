@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from iceberg_hms.datafiles.column_bounds import ColumnStatistics
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, is_floating
 from iceberg_hms.datafiles.folder_names import hive_folders, unescaped
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -165,7 +165,7 @@ def _from_footer(location: str, field: PartitionField, of: PrimitiveType, found:
         return None
     if found.nulls > 0:
         _refuse(location, field, "null", values.human(of, found.lower))
-    if of.kind in ("float", "double"):
+    if is_floating(of):
         # Footers leave out NaN, so equal bounds do not prove that there is only one value.
         return _Unknown(column)
     transform = field.transform

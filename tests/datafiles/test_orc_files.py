@@ -257,12 +257,39 @@ def test_bounds_that_the_writer_shortened_are_none(tmp_path: Path) -> None:
     assert pair_of(tmp_path, one_column(7, half), pa.string()) == (None, None)
 
 
-def test_nan_is_no_bound_and_zero_bounds_both_zeros(tmp_path: Path) -> None:
-    def column(lower: float, upper: float) -> bytes:
-        return one_column(6, message((1, 10), (3, message((1, lower), (2, upper)))))
+NAN = float("nan")
 
-    assert pair_of(tmp_path, column(float("nan"), float("nan")), pa.float64()) == (None, None)
-    assert str(pair_of(tmp_path, column(0.0, -0.0), pa.float64())) == "(-0.0, 0.0)"
+
+@pytest.mark.parametrize("kind", [5, 6], ids=["float", "double"])
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # The smallest, the largest, and the sum.
+        ((1.0, 3.0, 9.0), (1.0, 3.0)),
+        ((1.0, 3.0, NAN), (1.0, None)),
+        ((float("-inf"), float("inf"), NAN), (float("-inf"), None)),
+        ((1.0, 3.0), (1.0, None)),
+        ((NAN, NAN, NAN), (None, None)),
+        ((0.0, -0.0, 0.0), (-0.0, 0.0)),
+    ],
+)
+def test_floats_have_an_upper_bound_if_their_sum_tells_that_none_is_nan(
+    tmp_path: Path, kind: int, found: tuple[float, ...], expected: tuple[float | None, ...]
+) -> None:
+    data = one_column(kind, message((1, 10), (3, message(*enumerate(found, 1)))))
+    assert str(pair_of(tmp_path, data, pa.float64())) == str(expected)
+
+
+@pytest.mark.parametrize("of", [pa.float32(), pa.float64()])
+def test_nan_in_structs_too_takes_the_upper_bound_away(tmp_path: Path, of: pa.DataType) -> None:
+    columns = pa.schema([("x", of), ("s", pa.struct([("y", of)]))])
+    metadata = table_for(columns)
+    for number, value in enumerate((2.0, NAN)):
+        rows = [{"x": 1.0, "s": {"y": 1.0}}, {"x": value, "s": {"y": value}}]
+        data_file = record(write(tmp_path / f"{number}.orc", pa.Table.from_pylist(rows, schema=columns)), metadata)
+        assert by_name(data_file.nan_value_counts, metadata) == ({"x": 0, "s.y": 0} if value == value else {})
+        for name in ("x", "s.y"):
+            assert bounds(data_file, metadata, name) == (1.0, 2.0 if value == value else None)
 
 
 @pytest.mark.parametrize(("trues", "expected"), [(0, (False, False)), (4, (False, True)), (10, (True, True))])

@@ -20,7 +20,20 @@ from iceberg_hms.format.schema import types
 from tests.catalog.parquet import table_for
 
 
-def statistics_of(array: pa.Array, table_type: str | None = None, **options: Any) -> ColumnStatistics:
+@dataclass(frozen=True)
+class FooterBy:
+    """A footer, as if another writer had written it."""
+
+    footer: pq.FileMetaData
+    created_by: str | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.footer, name)
+
+
+def statistics_of(
+    array: pa.Array, table_type: str | None = None, *, writer: str | None = "parquet-cpp-arrow", **options: Any
+) -> ColumnStatistics:
     rows = pa.table({"c": array})
     field = {"id": 1, "name": "c", "required": False, "type": table_type}
     metadata = table_for(rows.schema if table_type is None else {"type": "struct", "fields": [field]}, version=3)
@@ -29,7 +42,8 @@ def statistics_of(array: pa.Array, table_type: str | None = None, **options: Any
     footer = pq.read_metadata(buffer)
     of = metadata.schema.fields[0].type
     assert isinstance(of, types.PrimitiveType)
-    return column_statistics(footer, 0, file_type(footer.schema.column(0)), of)
+    as_if: Any = FooterBy(footer, writer)
+    return column_statistics(as_if, 0, file_type(footer.schema.column(0)), of)
 
 
 def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tuple[Any, Any]:
@@ -43,7 +57,7 @@ def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tupl
         (pa.array([2**32 - 1, 1], pa.uint32()), "long", (1, 2**32 - 1)),
         (pa.array([255, 1], pa.uint8()), "int", (1, 255)),
         (pa.array([-1, 5], pa.int8()), "long", (-1, 5)),
-        (pa.array([-1.5, 2.0], pa.float32()), "double", (-1.5, 2.0)),
+        (pa.array([-1.5, 2.0], pa.float32()), "double", (-1.5, None)),
         (pa.array([-1, 1], pa.timestamp("ms")), "timestamp", (-1000, 1000)),
         (pa.array([-1, 1], pa.timestamp("s")), "timestamp", (-1_000_000, 1_000_000)),
         (pa.array([-1, 1], pa.timestamp("ns")), "timestamp_ns", (-1, 1)),
@@ -98,8 +112,45 @@ def test_without_statistics_only_the_number_of_values_is_known() -> None:
     assert (found.values, found.nulls, found.bounded, found.all_null) == (2, None, False, False)
 
 
+PARQUET_MR = "parquet-mr version 1.16.0 (build 402c3810c372d29603e181771acebfecc71bef61)"
+
+
+@pytest.mark.parametrize("of", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    ("writer", "tells"),
+    [
+        (PARQUET_MR, True),
+        ("parquet-mr version 1.10.0 (build x)", True),
+        ("parquet-mr version 1.10.99.7.1.7.0-551 (build x)", True),
+        ("parquet-mr version 2.0.0 (build x)", True),
+        ("parquet-mr version 1.8.1 (build x)", False),
+        ("parquet-mr version 1.9.0 (build x)", False),
+        ("parquet-mr", False),
+        ("parquet-mr-trino version 470", False),
+        ("parquet-cpp-arrow version 26.0.1", False),
+        ("parquet-rs version 57.0.0", False),
+        ("DuckDB version v1.4.0", False),
+        ("impala version 4.0.0", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_floats_have_an_upper_bound_if_their_writer_would_have_told_of_nan(
+    of: pa.DataType, writer: str | None, tells: bool
+) -> None:
+    found = statistics_of(pa.array([1.0, None, 3.0], of), writer=writer)
+    assert (found.lower, found.upper, found.bounded) == (1.0, 3.0 if tells else None, tells)
+    assert found.nans == (0 if tells else None)
+    nulls = statistics_of(pa.array([None, None], of), writer=writer)
+    assert (nulls.bounded, nulls.nans) == (True, 0)
+
+
+def test_only_floats_are_counted_for_nan() -> None:
+    assert statistics_of(pa.array([1, 2]), writer=PARQUET_MR).nans is None
+
+
 def test_zero_bounds_contain_both_zeros() -> None:
-    found = statistics_of(pa.array([0.0, -0.0]))
+    found = statistics_of(pa.array([0.0, -0.0]), writer=PARQUET_MR)
     assert math.copysign(1, found.lower) == -1
     assert math.copysign(1, found.upper) == 1
 

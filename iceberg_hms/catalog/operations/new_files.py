@@ -13,7 +13,12 @@ from iceberg_hms.changes.operations.manifests.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.coordinator.ports import Files
-from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.datafiles.described_file import (
+    DescribedFile,
+    needed_name_mapping,
+    refuse_extra_columns,
+    without_unsure_bounds,
+)
 from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
@@ -84,7 +89,7 @@ class NewFileOperations(Submitter[Result]):
         ]
         wanted = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
         added = NewDataFiles(
-            data_files,
+            without_unsure_bounds(data_files, self.metadata.schema),
             snapshot_id=new.snapshot_id,
             schema_id=self.metadata.current_schema_id,
             schema=self.metadata.schema,
