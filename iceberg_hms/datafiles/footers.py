@@ -12,6 +12,7 @@ from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.orc_files import found_in_orc
 from iceberg_hms.datafiles.parquet_files import found_in_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
+from iceberg_hms.format.locations import check_readers_open
 from iceberg_hms.format.manifests.lineage_columns import RowLineage
 
 _Find = Callable[[str, TableOfFiles, Callable[[str], Any]], FoundInFile | None]
@@ -44,9 +45,11 @@ def describe(
 
     Arguments and errors are those of `found_in_parquet`. partition: the values of partition fields, where they are
     known otherwise; of others the footer and the folders tell. file_format: `parquet`, `orc` or `avro`, which the file
-    must have; None: any. Raises InvalidInput too for a required column that is missing or has nulls, for a file that
-    spans partitions, is not in the given one or carries row ids that the table has not, and for one of no such format.
+    must have; None: any. Raises InvalidInput too for a path that not every reader opens, for a required column that is
+    missing or has nulls, for a file that spans partitions, is not in the given one or carries row ids that the table
+    has not, and for one of no such format.
     Changes nothing."""
+    check_readers_open(location)
     if file_format is None:
         found = _found(location, table, open_input)
     else:

@@ -22,6 +22,7 @@ _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 _TREES: Final = frozenset({"file", "hdfs", "viewfs"})
 #: Stores whose authority may be left out or be an alias.
 _CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
+_NOT_IN_URLS: Final = re.compile(r"[#?\t\n\r]")
 #: Bytes of UTF-8: what a metastore holds (SDS.LOCATION). S3 takes 1,024, and Linux a path of 4,095 with a file's name.
 LONGEST_BYTES: Final = 4_000
 
@@ -78,6 +79,24 @@ def check_length(location: str) -> None:
     if len(location) > LONGEST_BYTES or len(location.encode(errors="replace")) > LONGEST_BYTES:
         raise InvalidInput(
             f"Location is too long: {location[:100]!r}...", next_step=f"use at most {LONGEST_BYTES} bytes of UTF-8"
+        )
+
+
+def check_readers_open(location: str) -> None:
+    """Raises InvalidInput for the location of a file that some reader does not open.
+
+    PyIceberg takes a location with a scheme for a URL: it leaves out tabs and ends of lines, and what follows # or ?
+    (urllib.parse.urlsplit). Hadoop makes no path of the name of a local file's checksum with a colon
+    (ChecksumFileSystem), so that neither Java's HadoopFileIO nor Spark reads the file."""
+    match = _SCHEME.fullmatch(location)
+    is_local = match is None or match[1].lower() == "file"
+    found = ":" if is_local and ":" in location.rpartition("/")[2] else ""
+    if match and (unread := _NOT_IN_URLS.search(location)):
+        found = unread[0]
+    if found:
+        raise InvalidInput(
+            f"{location!r} has {found!r} in its path, and not every reader opens it",
+            next_step="write the file to a path without #, ?, tabs and ends of lines, and with a name without :",
         )
 
 

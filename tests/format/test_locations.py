@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.locations import Location, contains, file_key, join, parse, same_folder
+from iceberg_hms.format.locations import (
+    Location,
+    check_readers_open,
+    contains,
+    file_key,
+    join,
+    parse,
+    same_folder,
+)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +133,45 @@ def test_a_folder_is_the_same_under_each_of_its_spellings() -> None:
     assert same_folder(None, None)
     assert not same_folder("file:/a/b", "file:/a/c")
     assert not same_folder("file:/a/b", None)
+
+
+#: What some reader does not find in a path, with a scheme or without one, in a name or a folder: found by writing a
+#: file with each character and reading it by Java's HadoopFileIO, by Spark and by PyIceberg.
+UNREAD = {
+    **{
+        f"{scheme}/d/{name}": True
+        for scheme in ("file:", "file://", "s3://b", "s3a://b", "hdfs://n")
+        for name in (
+            *("a#b.parquet", "a?b.parquet", "a\tb.parquet", "a\nb.parquet", "a\rb.parquet", "#", "a?", "\t"),
+            *("x#y/f.parquet", "x?/f.parquet", "\n/f.parquet"),
+        )
+    },
+    **{
+        f"{scheme}/d/{name}": True
+        for scheme in ("", "file:", "file://", "FILE:")
+        for name in ("a:b", ":", "a:", "x/:b")
+    },
+    # A path without a scheme is no URL, and a folder has no checksum.
+    **{f"/d/{name}": False for name in ("a#b.parquet", "a?b.parquet", "a\tb", "x#y/f", "a:b/f")},
+    **{f"file:/d/{name}": False for name in ("a:b/f.parquet", ":/f.parquet")},
+    **{f"{scheme}://b/d/a:b.parquet": False for scheme in ("s3", "s3a", "gs")},
+}
+
+
+@pytest.mark.parametrize("location", UNREAD, ids=ascii)
+def test_a_path_that_some_reader_does_not_open_is_refused(location: str) -> None:
+    if UNREAD[location]:
+        with pytest.raises(InvalidInput, match="not every reader opens it") as caught:
+            check_readers_open(location)
+        assert "write the file to a path" in caught.value.next_step
+    else:
+        check_readers_open(location)
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "s3://b"])
+def test_every_reader_opens_all_other_characters(scheme: str) -> None:
+    for number in range(1, 0x250):
+        if chr(number) not in "/#?\t\n\r:":
+            check_readers_open(f"{scheme}/d/{chr(number)}/a{chr(number)}b.parquet")
+    for text in ("%20", "%2F", "%FF", "%", "a=b", "..x", "\u2028", "\ufffd", "\U0001f600", "a//b"):
+        check_readers_open(f"{scheme}/d/{text}/{text}.parquet")

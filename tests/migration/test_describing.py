@@ -80,6 +80,14 @@ def test_files_without_rows_are_skipped(hive: HiveFolder, file_format: str) -> N
     assert (found.files, found.records, found.problem_count) == (1, 3, 0)
 
 
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a\tb", "a:b", "c#d/a"], ids=ascii)
+def test_a_path_that_some_reader_does_not_open_is_a_problem(hive: HiveFolder, name: str) -> None:
+    folder, _, file = f"month=1/{name}".rpartition("/")
+    write(hive.partition(1, folder) / file, rows(1))
+    (problem,) = only(hive.described(hive.work(skip_unreadable=True))).problems
+    assert "not every reader opens it" in problem.reason
+
+
 def test_the_given_partition_counts_wherever_the_files_lie(hive: HiveFolder) -> None:
     write(hive.partition(None, "month=3") / "a", rows(0))
     write(hive.partition(5, "elsewhere/odd folder") / "b", rows(5))

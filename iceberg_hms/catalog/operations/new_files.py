@@ -22,7 +22,7 @@ from iceberg_hms.datafiles.described_file import (
 from iceberg_hms.datafiles.file_columns import TableOfFiles
 from iceberg_hms.datafiles.footers import describe, row_lineage
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.locations import check_readers_open, file_key
 from iceberg_hms.format.manifests.lineage_columns import LINEAGE_VERSION, RowLineage, states_lineage
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
@@ -69,6 +69,9 @@ class NewFileOperations(Submitter[Result]):
         more_bytes: what the operation holds besides these files. Raises as the operation; if the files cannot be read,
         it looks for the job's first run."""
         _check_extra_columns(on_extra_columns)
+        for each in (*files, *deletes):
+            if isinstance(each, DataFile):
+                check_readers_open(each.file_path)
         try:
             described = self._described(files, on_extra_columns)
             if verify:

@@ -74,6 +74,22 @@ def test_footers_describe_the_files_of_any_operation(table, live):
     assert table.current_snapshot().snapshot_id == report.snapshot_ids[0]
 
 
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a\tb", "a\nb", "a\rb", "a:b", "x#y/a"], ids=ascii)
+def test_a_file_whose_path_some_reader_does_not_open_is_refused_by_location_and_as_a_record(table, files, live, name):
+    path = f"file:/data/{name}.parquet"
+    files.write(path, parquet(1))
+    record = DataFile(path, "PARQUET", 1, len(parquet(1)), partition={"event_time_day": 18718})
+    for refused in (
+        lambda: table.append([path]),
+        lambda: table.append([record]),
+        lambda: table.rewrite(["file:/data/one.parquet"], [path]),
+        lambda: table.replace_partitions([record]),
+    ):
+        with pytest.raises(InvalidInput, match="not every reader opens it"):
+            refused()
+    assert live(table.refresh()) == ["one.parquet", "three.parquet", "two.parquet"]
+
+
 def test_a_rerun_under_its_key_adds_nothing_even_if_its_files_are_gone(table, files):
     add = ["file:/data/other-one.parquet"]
     first = table.rewrite(["file:/data/one.parquet"], add, idempotency_key="compact-1")
