@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.datafiles.described_file import FoundInFile
 from iceberg_hms.datafiles.file_columns import FileColumn, TableOfFiles
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError
@@ -81,7 +82,7 @@ def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str]
     for a file that does not fit the table, are those of `found_in_parquet`; raises CorruptFile besides.
 
     The result has the number of rows and no metrics, as Java's: Avro keeps no statistics. So identity partition values
-    come from the folders of the path, and nulls in required columns are not found.
+    come from the folders of the path, and only a type without null is one of a column without nulls.
     """
     try:
         with open_input(location) as file:
@@ -98,7 +99,19 @@ def found_in_avro(location: str, table: TableOfFiles, open_input: Callable[[str]
         return None
     found = table.find(location, columns)
     _refuse_unread(location, columns, {id(each.stored) for each in found.columns})
-    return FoundInFile("AVRO", size, rows, found)
+    never_null = set(_never_null(columns))
+    no_nulls = ColumnStatistics(size=None, values=rows, nulls=0)
+    statistics = {each.field_id: no_nulls for each in found.columns if id(each.stored) in never_null}
+    return FoundInFile("AVRO", size, rows, found, statistics)
+
+
+def _never_null(columns: Iterable[FileColumn]) -> Iterator[int]:
+    """The ids of objects, of columns that have a value in each row by the schema."""
+    for each in columns:
+        if not each.nullable:
+            yield id(each)
+            if each.shape == "struct":
+                yield from _never_null(each.children)
 
 
 def _refuse_unread(location: str, columns: Iterable[FileColumn], taken: Container[int], path: str = "") -> None:
@@ -222,7 +235,8 @@ class _Types:
 
     def _fields(self, record: Any, depth: int) -> Iterator[FileColumn]:
         for each in record["fields"]:
-            yield self._column(str(each["name"]), _id(each, "field-id"), each["type"], depth)
+            column = self._column(str(each["name"]), _id(each, "field-id"), each["type"], depth)
+            yield column if _may_be_null(each["type"]) else replace(column, nullable=False)
 
     def _column(self, name: str, field_id: int | None, schema: Any, depth: int) -> FileColumn:
         self._count += 1
@@ -309,6 +323,12 @@ class _Types:
             else:
                 schema = schema["type"]
         raise ValueError(f"it is nested deeper than {MAX_NESTING} levels")
+
+
+def _may_be_null(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_may_be_null, schema))
+    return schema == "null" or (isinstance(schema, dict) and _may_be_null(schema["type"]))
 
 
 def _name(schema: Any) -> str:

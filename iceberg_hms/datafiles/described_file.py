@@ -179,10 +179,17 @@ def _check_required(
     if missing:
         names = ", ".join(str(metadata.schema.name_of(each.id)) for each in missing)
         raise InvalidInput(f"{location} does not have the table's required columns: {names}")
-    required = {each.id for each in _always_there(metadata.schema.fields)}
-    for field_id, statistics in found.statistics.items():
-        if field_id in required and statistics.nulls:
-            name = metadata.schema.name_of(field_id)
+    for each in _always_there(metadata.schema.fields):
+        statistics = found.statistics.get(each.id)
+        if each.id not in found.matched.present or not isinstance(each.type, PrimitiveType):
+            continue
+        name = metadata.schema.name_of(each.id)
+        if statistics is None or statistics.nulls is None:
+            raise InvalidInput(
+                f"{location}: the table requires column {name}, and the file does not tell whether it has nulls",
+                next_step="write it with statistics, or as a type without null (Parquet: required; Avro: no union)",
+            )
+        if statistics.nulls:
             raise InvalidInput(f"{location}: {statistics.nulls} nulls in column {name}, which the table requires")
 
 

@@ -44,6 +44,7 @@ class FileColumn:
     children: tuple[FileColumn, ...] = ()
     stored: Any = None
     advice: Callable[[Type], str] = lambda _: ""
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

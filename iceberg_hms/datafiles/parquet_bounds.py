@@ -30,12 +30,15 @@ def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of:
     nulls: int | None = 0
     bounded = of.kind not in _UNORDERED and stored.physical != INT96
     lower = upper = None
+    never_null = footer.schema.column(index).max_definition_level == 0
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(index)
         size += chunk.total_compressed_size
         count += chunk.num_values
         found = chunk.statistics if chunk.is_stats_set else None
         chunk_nulls = found.null_count if found is not None and found.has_null_count else None
+        if chunk_nulls is None and never_null:
+            chunk_nulls = 0
         if stored.type == types.UNKNOWN:
             # Parquet's null type has no statistics; all its values are null.
             chunk_nulls = chunk.num_values
