@@ -70,12 +70,14 @@ def _check_specs(table: TableMetadata, snapshot: Snapshot, own: Sequence[Manifes
 
 
 def _check_numbers(snapshot: Snapshot, own: Sequence[ManifestFile], manifests: Manifests) -> None:
-    # Files of format version 1 have number 0, so only manifests whose lowest number that is can be of that version.
-    # Where the list says 0 for the manifest too, all entries inherit it.
+    # Files of version 1 have number 0. So Java says that this is the lowest of such a manifest, and PyIceberg says that
+    # of the snapshot, which no older file has. Where the list says 0 for the manifest, all its entries inherit it.
     doubtful = [
         replace(each, sequence_number=UNASSIGNED)
         for each in own
-        if each.existing_files_count != 0 and each.min_sequence_number == 0 < each.sequence_number
+        if each.existing_files_count != 0
+        and each.sequence_number > 0
+        and each.min_sequence_number in (0, each.sequence_number)
     ]
     for file, entries in manifests.read(doubtful):
         # One tells: a manifest has the fields of its version for all of them.

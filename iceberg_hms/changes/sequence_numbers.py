@@ -138,7 +138,7 @@ def _check_merged(
     another sequence number than that has: they were merged for an attempt that was refused.
 
     earlier: snapshot id -> the snapshot as the commit adds it."""
-    own = [each for each in added_manifests(snapshot, files, ()) if each.existing_files_count != 0]
+    own = [each for each in added_manifests(snapshot, files, ()) if earlier and each.existing_files_count != 0]
     for entry in manifests.entries([replace(each, sequence_number=UNASSIGNED) for each in own]):
         of = earlier.get(entry.snapshot_id or 0)
         if of is None or entry.status != EntryStatus.EXISTING or entry.sequence_number == of.sequence_number:
@@ -217,7 +217,7 @@ class _Renumbering:
             self._first = self._first or snapshot
         if self._first is not None:
             _check_no_explicit_numbers(snapshot, listed, self._first, self._manifests)
-        if not is_for_older_version:
+        if snapshot.written_for > 1:
             _check_merged(snapshot, listed, self._earlier, self._manifests)
         files = [self._file(each, snapshot) for each in listed]
         raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)

@@ -365,6 +365,10 @@ def _line_findings(
         if said is not None and said != counts[status]:
             message = f"has {counts[status]} entries {status.name}, its list says {said}"
             yield HistoryFinding(HistoryRule.LIST, f"snapshot {snapshot.snapshot_id}: {line.manifest_path} {message}")
+    unnumbered = [entry.data_file.file_path for entry in entries if entry.is_live and entry.sequence_number is None]
+    if unnumbered:
+        message = f"has no sequence number for {unnumbered[0]}, which no reader can plan"
+        yield HistoryFinding(HistoryRule.UNREADABLE, f"snapshot {snapshot.snapshot_id}: {line.manifest_path} {message}")
     number, own = line.sequence_number, line.added_snapshot_id == snapshot.snapshot_id
     # What was written for version 1 has number 0, also where the table was upgraded before it was committed.
     is_another = own and number != snapshot.sequence_number and (number, line.min_sequence_number) != (0, 0)

@@ -72,6 +72,22 @@ REBASE: tuple[Mutant, ...] = (
         scenario="rebase",
     ),
     Mutant(
+        "refuse-an-older-format-version",
+        "a snapshot that was made before an upgrade gets the numbers that it lacks",
+        _SEQUENCE_NUMBERS,
+        "        return oldest <= snapshot.written_for < self._base.format_version\n",
+        "        return False\n",
+        scenario="upgrades",
+    ),
+    Mutant(
+        "take-manifests-of-version-1",
+        "no snapshot lists older files in a manifest of version 1 under a number of version 2",
+        "changes/new_manifests.py",
+        "        if entry is not None and entry.sequence_number is None:\n",
+        "        if False:\n",
+        scenario="upgrades-network",
+    ),
+    Mutant(
         "count-no-rows",
         "a rebased snapshot advances the table's next row id by all rows that it numbers",
         _SEQUENCE_NUMBERS,

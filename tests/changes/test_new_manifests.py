@@ -24,15 +24,16 @@ def writer() -> Writer:
     return Writer(MemoryManifestStore())
 
 
-def merged(writer: Writer, base: TableMetadata, seen: TableMetadata) -> dict[str, Any]:
-    """The JSON of a snapshot on `base` whose one manifest, written for the version of `seen`, lists a and b again."""
+def merged(writer: Writer, base: TableMetadata, seen: TableMetadata, lowest: int = 0) -> dict[str, Any]:
+    """The JSON of a snapshot on `base` whose one manifest, written for the version of `seen`, lists a and b again.
+
+    lowest: the manifest's lowest number, as the list says: 0 if Java wrote it."""
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     entries = [(EntryStatus.ADDED, data_file("mine")), *((EntryStatus.EXISTING, data_file(name)) for name in "ab")]
     sent = writer.rewrite_list(seen, 10, "append", entries, old)[0]["snapshot"]
     [own] = writer.store.lists[sent["manifest-list"]]
     number = base.next_sequence_number
-    # Java writes down the lowest number that it has read: 0 for files of version 1.
-    writer.store.lists[sent["manifest-list"]] = (replace(own, sequence_number=number, min_sequence_number=0),)
+    writer.store.lists[sent["manifest-list"]] = (replace(own, sequence_number=number, min_sequence_number=lowest),)
     return {**sent, "sequence-number": number}
 
 
@@ -43,11 +44,12 @@ def grown(writer: Writer) -> TableMetadata:
     return base
 
 
-def test_older_files_in_a_manifest_of_version_1_need_a_list_of_version_1(writer: Writer) -> None:
+@pytest.mark.parametrize("lowest", [0, 1], ids=["as Java", "as PyIceberg"])
+def test_older_files_in_a_manifest_of_version_1_need_a_list_of_version_1(writer: Writer, lowest: int) -> None:
     seen = grown(writer)
     upgraded = apply(seen, [requests.upgrade_format_version(2)], now_ms=NOW)
-    new_manifests.check(upgraded, [merged(writer, upgraded, upgraded)], writer.store.open())
-    sent = merged(writer, upgraded, seen)
+    new_manifests.check(upgraded, [merged(writer, upgraded, upgraded, lowest)], writer.store.open())
+    sent = merged(writer, upgraded, seen, lowest)
     with pytest.raises(
         RequirementFailed, match=r"lists older files without sequence numbers, in .*-m0\.avro"
     ) as caught:

@@ -17,7 +17,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.errors import NoSuchTable
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
-from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
@@ -300,6 +300,34 @@ def test_a_manifest_has_the_number_of_the_snapshot_that_added_it(number: int, ad
     moved = replace(line, sequence_number=number, added_snapshot_id=added_by)
     expected = [(HistoryRule.LIST, f"snapshot 1 has number 3, its manifest file:/m.avro has {number}")]
     assert found(snapshot_findings(replace(sound, lines=[moved]))) == (expected if broken else [])
+
+
+@pytest.mark.parametrize(("number", "lowest", "broken"), [(0, 0, False), (0, 1, True), (0, UNASSIGNED, True)])
+def test_what_was_written_for_version_1_has_number_0(number: int, lowest: int, broken: bool) -> None:
+    sound = contents({})
+    [line] = sound.lines
+    older = replace(line, sequence_number=number, min_sequence_number=lowest, added_snapshot_id=1)
+    assert bool(found(snapshot_findings(replace(sound, lines=[older])))) is broken
+
+
+@pytest.mark.parametrize(("status", "broken"), [(EntryStatus.EXISTING, True), (EntryStatus.DELETED, False)])
+def test_a_live_file_without_a_sequence_number_is_found(status: EntryStatus, broken: bool) -> None:
+    [(line, [entry])] = contents({}, vector("file:/v.puffin", 4, "file:/a")).manifests
+    counts = {"added_files_count": None, "existing_files_count": None, "deleted_files_count": None}
+    line = replace(line, **counts)  # type: ignore[arg-type]
+    unnumbered = replace(entry, status=status, sequence_number=None)
+    held = replace(contents({}), lines=[line], entries={line.manifest_path: [unnumbered]})
+    message = f"snapshot 1: {line.manifest_path} has no sequence number for file:/v.puffin, which no reader can plan"
+    assert found(snapshot_findings(held)) == ([(HistoryRule.UNREADABLE, message)] if broken else [])
+
+
+def test_snapshots_of_version_1_have_no_numbers_after_an_upgrade() -> None:
+    refs = {"main": {"snapshot-id": 3, "type": "branch"}}
+    upgraded = metadata(snapshots=snapshots((0, None), (0, 1), (1, 2)), refs=refs, current_snapshot_id=3)
+    assert found(chain_findings(upgraded)) == []
+    before = metadata(1, snapshots=snapshots((0, None)))
+    after = metadata(snapshots=snapshots((0, None), (0, 1))).with_metadata_log_entry("file:/a", 1)
+    assert found(swap_findings("file:/a", before, "file:/b", after)) == []
 
 
 def metadata(version: int = 2, **fields: Any) -> TableMetadata:

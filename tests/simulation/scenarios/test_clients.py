@@ -75,6 +75,8 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
         ("branches-network", {"rebased": 5, "append committed": 20}),
         ("rewrites", {"rewrite rebased": 1, "rewrite committed": 3, "mask committed": 1}),
         ("rebase-all", {"validated rebased": 2, "rebased": 10}),
+        ("upgrades", {"renumbered": 5, "rebased": 10, "mask committed": 1, "rewrite committed": 1}),
+        ("upgrades-network", {"renumbered": 1, "append committed": 10}),
         ("rebase-none", {"append committed": 10, "committed after it lost": 10}),
         ("retry-priority", {"held": 2, "committed after it lost": 4, "delete committed": 25}),
         ("priority-given-up", {"held": 6, "committed after it lost": 1}),
