@@ -165,7 +165,7 @@ def of_tables(version: int) -> list[dict[str, Any]]:
         {
             "action": "set-statistics",
             "snapshot-id": HEAD,
-            "statistics": {**file, "file-footer-size-in-bytes": 4, "blob-metadata": [blob]},
+            "statistics": {**file, "file-footer-size-in-bytes": 4, "blob-metadata": [blob], "key-metadata": "a2V5"},
         },
         {"action": "remove-statistics", "snapshot-id": HEAD},
         {"action": "set-partition-statistics", "partition-statistics": file},

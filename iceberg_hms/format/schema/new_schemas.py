@@ -24,6 +24,8 @@ from iceberg_hms.format.schema.types import (
     walk_fields,
 )
 
+#: How edges between points run (spec: Primitive Types, geography).
+_ALGORITHMS: Final = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 _DEFAULTS: Final = frozenset({"initial-default", "write-default"})
 #: The highest id of a column (spec: Reserved Field IDs); readers give the ids above it to metadata columns.
 MAX_FIELD_ID: Final = 2147483447
@@ -92,7 +94,7 @@ def _field(raw: Mapping[str, Any], field: NestedField, prefix: str) -> dict[str,
 def _type(raw: Any, type_: Type, prefix: str) -> Any:
     match type_:
         case PrimitiveType():
-            return type_.to_json()
+            return _primitive(type_)
         case StructType():
             return _struct(raw, type_, prefix)
         case ListType():
@@ -103,6 +105,16 @@ def _type(raw: Any, type_: Type, prefix: str) -> Any:
                 _type(raw["value"], type_.value, f"{prefix}value."),
             )
             return {**read.without_nulls(raw), "key": key, "value": value}
+
+
+def _primitive(type_: PrimitiveType) -> str:
+    name = type_.to_json()
+    crs, comma, algorithm = name.removesuffix(")").partition(", ")
+    if type_.kind != "geography" or not comma:
+        return name
+    if algorithm.lower() not in _ALGORITHMS:
+        raise InvalidInput(f"Cannot parse type string: {name}: the algorithm must be one of {', '.join(_ALGORITHMS)}")
+    return f"{crs}, {algorithm.lower()})"
 
 
 def _reserved(schema: Schema) -> set[tuple[int, str]]:

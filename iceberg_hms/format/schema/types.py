@@ -332,8 +332,10 @@ def _parse_primitive(text: str) -> PrimitiveType:
         return fixed_type(int(match[1]))
     if match := _GEOMETRY.fullmatch(name):
         return _with_parameters("geometry", match[1])
-    if (match := _GEOGRAPHY.fullmatch(name)) and _ALGORITHM.fullmatch((match[2] or "").strip()):
-        return _with_parameters("geography", match[1], match[2])
+    if (match := _GEOGRAPHY.fullmatch(name)) and _ALGORITHM.fullmatch(algorithm := (match[2] or "").strip()):
+        if algorithm and not match[1].strip():
+            raise InvalidInput(f"Cannot parse type string: {read.shown(text)}: it has an algorithm, and no CRS")
+        return _with_parameters("geography", match[1], algorithm)
     raise InvalidInput(f"Cannot parse type string: {read.shown(text)}")
 
 

@@ -93,6 +93,7 @@ def set_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     what = "set-statistics: statistics"
     file = read.without_nulls(read.require_object(update.get("statistics"), what))
     read.require_long(file, "file-footer-size-in-bytes", what)
+    read.optional_str(file, "key-metadata", what)
     blobs = read.require_list(file, "blob-metadata", what)
     file["blob-metadata"] = [_blob(blob, f"{what}: blob-metadata") for blob in blobs]
     _set_statistics_file(draft, "statistics", file, what)

@@ -69,6 +69,14 @@ def test_a_default_is_stored_as_every_reader_takes_it_or_refused(sent: Sent, key
             assert found.same_as(Schema.parse(found.raw))
 
 
+def test_a_required_column_may_have_a_default_of_its_type() -> None:
+    sent = struct({**column(1, "c", "int", **dict.fromkeys(KEYS, 7)), "required": True})
+    assert new_table_schema(sent, 3).raw == sent
+    for key in KEYS:
+        with pytest.raises(InvalidInput, match=f"Invalid {key} of column c"):
+            new_table_schema(struct({**column(1, "c", "int", **{key: "7"}), "required": True}), 3)
+
+
 @pytest.mark.parametrize("kind", sorted({str(sent.kind) for sent in SENT if isinstance(sent.kind, str)}))
 def test_a_default_that_is_null_is_none(kind: str) -> None:
     sent = struct(column(1, "c", kind, doc=None, **dict.fromkeys(KEYS)), **{"identifier-field-ids": None})
@@ -95,6 +103,34 @@ def test_a_schema_is_written_as_java_writes_it_and_unknown_fields_stay() -> None
     sent = {"type": None, "fields": fields, **more, "less": None}
     written = [{**column(1, "c", "long"), **more}, PLACES["list"](column(2, "d", "decimal(9, 2)", more=1))]
     assert new_table_schema(sent, 3).raw == {"type": "struct", "fields": written, **more}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("DECIMAL(09,2)", "decimal(9, 2)"),
+        ("fixed[ 16 ]", "fixed[16]"),
+        ("Timestamptz_NS", "timestamptz_ns"),
+        ("geometry(srid:3857)", "geometry(srid:3857)"),
+        ("geography", "geography"),
+        ("geography(OGC:CRS84)", "geography(OGC:CRS84)"),
+        ("geography(OGC:CRS84,KARNEY)", "geography(OGC:CRS84, karney)"),
+    ],
+)
+def test_a_type_is_stored_as_java_writes_it(sent: str, stored: str) -> None:
+    assert new_table_schema(struct(in_list(column(1, "c", sent))), 3).raw == struct(in_list(column(1, "c", stored)))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *("geography(a, foo)", "geography(,karney)", "geography( , karney)", "decimal (9,2)", "decimal(39,1)"),
+        *("fixed[-1]", "integer", "bigint", "tinyint", "string(3)", "timestamptz(6)", ""),
+    ],
+)
+def test_a_type_that_java_does_not_read_is_refused(sent: str) -> None:
+    with pytest.raises(InvalidInput, match=r"Cannot parse type string|the precision must be"):
+        new_table_schema(struct(in_list(column(1, "c", sent))), 3)
 
 
 RESERVED = [
