@@ -10,6 +10,7 @@ None, a list empty.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeGuard
 
@@ -20,6 +21,7 @@ from iceberg_hms.errors import InvalidInput
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MISSING = object()
 _ONLY_STRINGS = frozenset({str})
 
@@ -137,6 +139,11 @@ def without_nulls(raw: Mapping[str, Any]) -> dict[str, Any]:
 def is_integer(value: Any, lowest: int, highest: int) -> TypeGuard[int]:
     """True for an int within the bounds; JSON's true and false are not integers."""
     return type(value) is int and lowest <= value <= highest
+
+
+def is_uuid(text: str) -> bool:
+    """True for the text of a UUID with its hyphens, in any case: the only form that all readers take for the same."""
+    return _UUID.fullmatch(text) is not None
 
 
 def shown(value: Any) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import unquote_plus
 import orjson
 
 from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
+from iceberg_hms.format.json_fields import is_uuid
 
 #: Joins the parts of a namespace in a path (REST spec: parameter `namespace`).
 SEPARATOR: Final = "\x1f"
@@ -25,7 +26,6 @@ SEPARATOR: Final = "\x1f"
 #: Names in a page at most, if no setting says so.
 PAGE_SIZE_MAX: Final = 10_000
 _MARK_BYTES: Final = 6
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _BOOLEANS: Final = {"true": True, "false": False}
 #: The name of Spark's session catalog, which is fixed.
 _SESSION_CATALOG: Final = "spark_catalog"
@@ -183,12 +183,13 @@ class CommitTable:
     def parse(cls, body: bytes) -> CommitTable:
         fields = Fields.parse(body)
         named = fields.optional_object("identifier")
+        requirements = fields.objects("requirements")
         if "updates" not in fields:
             # Else it would seem that they are made. Without `requirements` it is a commit of ClickHouse's.
             raise InvalidInput("Field updates is missing")
         return cls(
             identifier=None if named is None else _identifier(named),
-            requirements=[_in_lower_case(each, "type") for each in fields.objects("requirements")],
+            requirements=[_in_lower_case(each, "type") for each in requirements],
             updates=[_in_lower_case(each, "action") for each in fields.objects("updates")],
         )
 
@@ -240,7 +241,7 @@ def asks_for_credentials(headers: Mapping[str, str]) -> bool:
 def idempotency_key(headers: Mapping[str, str]) -> str | None:
     """The header Idempotency-Key, a UUID (REST spec: parameter `idempotency-key`)."""
     value = headers.get("idempotency-key")
-    if value is not None and _UUID.fullmatch(value) is None:
+    if value is not None and not is_uuid(value):
         raise InvalidInput("Header Idempotency-Key must be a UUID")
     return value
 

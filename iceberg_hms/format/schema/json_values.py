@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +26,6 @@ WITHOUT_DEFAULT: Final = frozenset({"unknown", "variant", "geometry", "geography
 
 _INT_BITS: Final = {"int": 32, "long": 64}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def default_json(of: Type, value: Any) -> Any:
@@ -138,7 +136,7 @@ def _string(of: PrimitiveType, value: Any) -> str:
 
 def _uuid(of: PrimitiveType, value: Any) -> str:
     # Python drops hyphens wherever they are, and Java reads another UUID where they are in other places.
-    if not isinstance(value, str | uuid.UUID) or not _UUID.fullmatch(str(value)):
+    if not isinstance(value, str | uuid.UUID) or not read.is_uuid(str(value)):
         raise _refuse(of, value)
     return str(value).lower()
 

@@ -128,6 +128,7 @@ def _refuse_reserved(schema: Schema, known: Iterable[Schema]) -> None:
     for field_id, name in sorted(_reserved(schema) - there):
         if field_id > MAX_FIELD_ID:
             raise InvalidInput(
-                f"Cannot give column {name} the id {field_id}: ids above {MAX_FIELD_ID} are those of metadata columns"
+                f"Cannot give column {name} the id {field_id}: ids above {MAX_FIELD_ID} are those of metadata columns",
+                next_step="give it the next id after the table's last-column-id",
             )
         check_column_name(name)

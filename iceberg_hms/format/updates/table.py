@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,8 +33,6 @@ RESERVED_PROPERTIES: Final = frozenset(
 #: The blobs of Puffin files (Puffin spec: Blob types).
 BLOB_TYPES: Final = frozenset({"apache-datasketches-theta-v1", "deletion-vector-v1"})
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
 
 def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`assign-uuid`: for a table without a UUID; a table never changes its UUID."""
@@ -44,7 +41,7 @@ def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     if known is not None and known.lower() != uuid.lower():
         raise DoesNotFit(f"Cannot reassign the table's UUID: {known} != {uuid}")
     if known is None:
-        if not _UUID.fullmatch(uuid):
+        if not read.is_uuid(uuid):
             raise InvalidInput(f"assign-uuid: uuid must be a UUID, but is {read.shown(uuid)}: PyIceberg loads no other")
         draft.put("table-uuid", uuid)
 
