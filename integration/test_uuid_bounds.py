@@ -134,7 +134,7 @@ def test_java_finds_each_value_of_a_file(spark: Any, catalog: Catalog, tmp_path:
     table = catalog.create_table("db.plain", SCHEMA)
     column = pa.field("key", pa.uuid(), metadata={"PARQUET:field_id": "1"})
     rows = pa.array([key.bytes for key in kept], pa.binary(16)).cast(pa.uuid())
-    pq.write_table(pa.table([rows], schema=pa.schema([column])), tmp_path / "keys.parquet")
+    pq.write_table(pa.table([rows], schema=pa.schema([column])), tmp_path / "keys.parquet", store_schema=False)
     table.append([f"file:{tmp_path}/keys.parquet"])
     for key in kept:
         assert planned(spark, table, key) == [f"file:{tmp_path}/keys.parquet"]

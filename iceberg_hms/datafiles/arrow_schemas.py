@@ -64,15 +64,6 @@ def is_list(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
 
 
-def has_form(arrow: pa.DataType) -> bool:
-    """Whether Iceberg has a type for a pyarrow type."""
-    try:
-        _type(arrow, "", lambda: 0)
-    except InvalidInput:
-        return False
-    return True
-
-
 def primitive_of(arrow: pa.DataType) -> types.PrimitiveType | None:
     """The Iceberg type of a pyarrow type without fields, or None if there is none."""
     if isinstance(arrow, pa.UuidType):

@@ -29,7 +29,7 @@ class FileColumn:
     """A column of a file, or a field in one.
 
     index: its number in the file. children: fields of a struct, the element of a list (called "element"), the "key" and
-    "value" of a map. shown: its type, for messages. reads: whether readers accept a leaf as a type. known: whether
+    "value" of a map. shown: its type, for messages. reads: whether every reader reads a leaf as a type. known: whether
     PyIceberg has a type for it. stored: how the file has it, for the reader of its format. advice: how to write it so
     that readers read it.
     """

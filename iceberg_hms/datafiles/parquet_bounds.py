@@ -13,22 +13,21 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds, is_floating, of_floats
-from iceberg_hms.datafiles.parquet_columns import INT96, FileType
-from iceberg_hms.format.schema import types, values
+from iceberg_hms.datafiles.parquet_types import INT96
+from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import PrimitiveType
 
-_PER_UNIT = {"milliseconds": 1000, "microseconds": 1}
-_MICROS_PER_DAY = 86_400_000_000
 _JAVA_WRITER = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _TELLS_NAN_FROM = (1, 10)
-_UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
 
 
-def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of: PrimitiveType) -> ColumnStatistics:
-    """Gather the column at a position over all row groups. stored: its type in the file. of: the table's type."""
+def column_statistics(footer: pq.FileMetaData, index: int, of: PrimitiveType) -> ColumnStatistics:
+    """Gather the column at a position over all row groups. of: the table's type, as which readers read it
+    (`parquet_types`)."""
     size = count = 0
     nulls: int | None = 0
-    bounded = of.kind not in _UNORDERED and stored.physical != INT96
+    # Statistics of INT96 are in no order.
+    bounded = footer.schema.column(index).physical_type != INT96
     lower = upper = None
     never_null = footer.schema.column(index).max_definition_level == 0
     for number in range(footer.num_row_groups):
@@ -39,13 +38,10 @@ def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of:
         chunk_nulls = found.null_count if found is not None and found.has_null_count else None
         if chunk_nulls is None and never_null:
             chunk_nulls = 0
-        if stored.type == types.UNKNOWN:
-            # Parquet's null type has no statistics; all its values are null.
-            chunk_nulls = chunk.num_values
         nulls = None if nulls is None or chunk_nulls is None else nulls + chunk_nulls
         if not bounded or chunk_nulls == chunk.num_values:
             continue
-        pair = footer_bounds(of, stored, found)
+        pair = footer_bounds(of, found)
         if pair is None:
             bounded = False
             continue
@@ -66,12 +62,12 @@ def _tells_nan(writer: str | None) -> bool:
     return found is not None and (int(found[1]), int(found[2])) >= _TELLS_NAN_FROM
 
 
-def footer_bounds(of: PrimitiveType, stored: FileType, found: pq.Statistics | None) -> tuple[Any, Any] | None:
+def footer_bounds(of: PrimitiveType, found: pq.Statistics | None) -> tuple[Any, Any] | None:
     """The smallest and the largest value of one row group, of the table's type; None where they are unreliable."""
     if found is None or not found.has_min_max:
         return None
     try:
-        lower, upper = _value(of, stored, found.min_raw), _value(of, stored, found.max_raw)
+        lower, upper = _value(of, found.min_raw), _value(of, found.max_raw)
     except (ValueError, TypeError, OverflowError):
         return None
     if isinstance(lower, float):
@@ -79,31 +75,21 @@ def footer_bounds(of: PrimitiveType, stored: FileType, found: pq.Statistics | No
     return lower, upper
 
 
-def _value(of: PrimitiveType, stored: FileType, raw: Any) -> Any:
+def _value(of: PrimitiveType, raw: Any) -> Any:
     """A value of the footer as a value of the table's type. Raises ValueError if it is none."""
     match of.kind:
         case "boolean":
             return bool(raw)
-        case "int" | "long":
-            return raw % (1 << stored.unsigned_bits) if stored.unsigned_bits else int(raw)
         case "float" | "double":
             return float(raw)
-        case "date":
-            return int(raw)
-        case "time" | "timestamp" | "timestamptz" | "timestamp_ns" | "timestamptz_ns" as kind:
-            return _units(stored, int(raw), nanos=kind.endswith("_ns"))
         case "decimal":
             number = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
-            return values.from_unscaled(number, stored.type.scale) if stored.type is not None else None
+            return values.from_unscaled(number, of.scale)
         case "string":
             return raw.decode("utf-8") if isinstance(raw, bytes) else str(raw)
         case "uuid":
             return uuid.UUID(bytes=raw)
-        case _:
+        case "binary" | "fixed":
             return bytes(raw)
-
-
-def _units(stored: FileType, number: int, *, nanos: bool) -> int:
-    if stored.type == types.DATE:
-        return number * _MICROS_PER_DAY * (1000 if nanos else 1)
-    return number if nanos else number * _PER_UNIT[stored.unit]
+        case _:
+            return int(raw)

@@ -1,9 +1,7 @@
-"""The columns of a Parquet file, for `file_columns` to match with a table's, and the types that they can be read as."""
+"""The columns of a Parquet file, for `file_columns` to match with a table's."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
@@ -11,36 +9,22 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_hms.datafiles.arrow_schemas import has_form, is_list
+from iceberg_hms.datafiles.arrow_schemas import is_list
 from iceberg_hms.datafiles.file_columns import FileColumn, Shape
+from iceberg_hms.datafiles.parquet_types import can_read, cast_to, file_type, form_advice, pyiceberg_knows
 from iceberg_hms.errors import UnsupportedFormat
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.types import PrimitiveType
-
-INT96 = "INT96"
 
 _FIELD_ID = b"PARQUET:field_id"
 
 
-@dataclass(frozen=True, slots=True)
-class FileType:
-    """What a Parquet column stores.
-
-    type: the Iceberg type that it is; None if there is none. physical: Parquet's physical type.
-    unit: of times and timestamps: "milliseconds", "microseconds", "nanoseconds". unsigned_bits: 0 for signed integers.
-    """
-
-    type: PrimitiveType | None
-    physical: str
-    unit: str = ""
-    unsigned_bits: int = 0
-    shown: str = ""
-
-
-def parquet_columns(location: str, footer: pq.FileMetaData) -> list[FileColumn]:
-    """The columns at the top level; the index of a leaf is its position in the footer's row groups. Raises
-    UnsupportedFormat: the file's schema does not identify its leaf columns."""
-    return _Walk(location, footer).columns()
+def parquet_columns(
+    location: str, footer: pq.FileMetaData, format_version: int, old_maps: frozenset[str] = frozenset()
+) -> list[FileColumn]:
+    """The columns at the top level; the index of a leaf is its position in the footer's row groups. format_version: of
+    the table whose readers are to read them. old_maps: names of maps that Java does not take for such
+    (`parquet_footer`). Raises UnsupportedFormat: the file's schema does not identify its leaf columns."""
+    return _Walk(location, footer, format_version, old_maps).columns()
 
 
 @dataclass
@@ -50,29 +34,65 @@ class _Walk:
 
     location: str
     footer: pq.FileMetaData
+    format_version: int
+    old_maps: frozenset[str]
     _next: int = 0
+    #: Whether a leaf of the list or map that is visited is not at the level where it is in Parquet's present form.
+    _has_old_form: bool = False
 
     def columns(self) -> list[FileColumn]:
-        found = [self._column(each, each.name, each.name, each.name) for each in self.footer.schema.to_arrow_schema()]
+        arrow = self.footer.schema.to_arrow_schema()
+        found = [self._column(each, each.name, each.name, each.name, each.name.count(".")) for each in arrow]
         if self._next != self.footer.num_columns:
             self._lost(self.footer.schema.column(self._next).path)
         return found
 
-    def _column(self, each: pa.Field, name: str, shown: str, path: str, *, in_repeated: bool = False) -> FileColumn:
+    def _column(
+        self, each: pa.Field, name: str, shown: str, path: str, dots: int, *, in_repeated: bool = False
+    ) -> FileColumn:
         """shown: the field's path, for messages. path: the beginning of its leaves' paths in the footer; it ends at a
-        list or map, whose inner levels every writer names differently. in_repeated: in such a one."""
-        stored, field_id, known = _storage(each.type), _id_of(each), has_form(each.type)
+        list or map, whose inner levels every writer names differently. dots: of the field's path in the footer, if each
+        list and map has two levels below it. in_repeated: in a list or map."""
+        stored, field_id = _storage(each.type), _id_of(each)
         if not pa.types.is_nested(stored):
-            index, leaf = self._next, file_type(self._leaf(shown, path))
-            reads = partial(can_read, leaf)
-            return FileColumn(name, field_id, index, "leaf", leaf.shown, reads, known, stored=leaf)
+            index, column = self._next, self._leaf(shown, path)
+            leaf = file_type(column, each.type)
+            self._has_old_form = self._has_old_form or column.path.count(".") != dots
+            return FileColumn(
+                name,
+                field_id,
+                index,
+                "leaf",
+                leaf.shown,
+                partial(can_read, leaf, self.format_version),
+                pyiceberg_knows(each.type, self.format_version),
+                stored=leaf,
+                advice=cast_to,
+            )
         shape, fields = _fields(stored)
         stays = in_repeated or shape != "struct"
+        levels = 1 if shape == "struct" else 2
         children = tuple(
-            self._column(child, inner, f"{shown}.{inner}", path if stays else f"{path}.{inner}", in_repeated=stays)
+            self._column(
+                child,
+                inner,
+                f"{shown}.{inner}",
+                path if stays else f"{path}.{inner}",
+                dots + levels + child.name.count("."),
+                in_repeated=stays,
+            )
             for inner, child in fields
         )
-        return FileColumn(name, field_id, -1, shape, str(each.type), types.VARIANT.__eq__, known, children)
+        known = shape != "other" and not isinstance(each.type, pa.BaseExtensionType)
+        if shape == "map" and each.name in self.old_maps:
+            self._has_old_form = True
+        if self._has_old_form and shape != "struct":
+            # Java reads no list in two levels, and no repeated field that is not in one.
+            shape, self._has_old_form = "other", in_repeated
+        reads = types.VARIANT.__eq__
+        return FileColumn(
+            name, field_id, -1, shape, str(each.type), reads, known, children=children, advice=form_advice
+        )
 
     def _leaf(self, shown: str, path: str) -> pq.ColumnSchema:
         if self._next >= self.footer.num_columns:
@@ -85,95 +105,6 @@ class _Walk:
 
     def _lost(self, path: str) -> NoReturn:
         raise UnsupportedFormat(f"{self.location}: cannot tell which column {path} is by the schema in the footer")
-
-
-def file_type(column: pq.ColumnSchema) -> FileType:
-    """The type of a leaf column by Parquet's own description. An Arrow schema in the file describes the writer's
-    memory, not what is stored."""
-    logical = json.loads(column.logical_type.to_json())
-    physical = column.physical_type
-    shown = physical if logical["Type"] == "None" else f"{logical['Type']} ({physical})"
-    found: PrimitiveType | None
-    match logical["Type"]:
-        case "None":
-            found = types.fixed_type(column.length) if physical == "FIXED_LEN_BYTE_ARRAY" else _PHYSICAL.get(physical)
-        case "Int":
-            bits, signed = logical["bitWidth"], logical["isSigned"]
-            if not signed:
-                found = {8: types.INT, 16: types.INT, 32: types.LONG}.get(bits)
-                return FileType(found, physical, unsigned_bits=bits, shown=f"unsigned {bits}-bit integer")
-            found = types.LONG if bits == 64 else types.INT
-        case "Decimal":
-            fits = logical["precision"] <= types.MAX_DECIMAL_PRECISION
-            found = types.decimal_type(logical["precision"], logical["scale"]) if fits else None
-        case "Time":
-            unit = logical["timeUnit"]
-            found = None if unit == "nanoseconds" else types.TIME
-            return FileType(found, physical, unit=unit, shown=f"time in {unit}")
-        case "Timestamp":
-            return _timestamp(physical, logical["timeUnit"], adjusted=logical["isAdjustedToUTC"])
-        case "Geometry" | "Geography":
-            found = PrimitiveType(logical["Type"].lower())
-        case other:
-            found = _LOGICAL.get(other)
-    return FileType(found, physical, shown=shown)
-
-
-def _timestamp(physical: str, unit: str, *, adjusted: bool) -> FileType:
-    if unit == "nanoseconds":
-        found = types.TIMESTAMPTZ_NS if adjusted else types.TIMESTAMP_NS
-    else:
-        found = types.TIMESTAMPTZ if adjusted else types.TIMESTAMP
-    return FileType(found, physical, unit=unit, shown=f"{found} in {unit}")
-
-
-_PHYSICAL: Mapping[str, PrimitiveType] = {
-    "BOOLEAN": types.BOOLEAN,
-    "INT32": types.INT,
-    "INT64": types.LONG,
-    "INT96": types.TIMESTAMP,
-    "FLOAT": types.FLOAT,
-    "DOUBLE": types.DOUBLE,
-    "BYTE_ARRAY": types.BINARY,
-}
-_LOGICAL: Mapping[str, PrimitiveType] = {
-    "String": types.STRING,
-    "Enum": types.STRING,
-    "JSON": types.STRING,
-    "BSON": types.BINARY,
-    "UUID": types.UUID,
-    "Date": types.DATE,
-    "Null": types.UNKNOWN,
-}
-
-
-def can_read(stored: FileType, wanted: PrimitiveType) -> bool:
-    """Whether readers accept a file's column as the table's: equal types, promotions (spec: Schema Evolution), and
-    INT96, which old writers use for both kinds of timestamp."""
-    found = stored.type
-    if wanted == types.VARIANT:
-        return True
-    if found is None:
-        return False
-    if stored.physical == INT96:
-        return wanted in (types.TIMESTAMP, types.TIMESTAMPTZ)
-    if found == wanted or found == types.UNKNOWN:
-        return True
-    match wanted.kind:
-        case "long":
-            return found == types.INT
-        case "double":
-            return found == types.FLOAT
-        case "decimal":
-            return found.kind == "decimal" and found.scale == wanted.scale and found.precision <= wanted.precision
-        case "timestamp" | "timestamp_ns":
-            return found == types.DATE
-        case "uuid":
-            return found == types.fixed_type(16)
-        case "geometry" | "geography":
-            return found.kind in (wanted.kind, "binary")
-        case _:
-            return False
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:

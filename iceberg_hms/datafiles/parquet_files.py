@@ -14,12 +14,15 @@ from iceberg_hms.datafiles.described_file import GREGORIAN_START, FoundInFile, o
 from iceberg_hms.datafiles.file_columns import FoundColumns, TableOfFiles
 from iceberg_hms.datafiles.parquet_bounds import column_statistics
 from iceberg_hms.datafiles.parquet_columns import parquet_columns
+from iceberg_hms.datafiles.parquet_footer import maps_of_old_form
 from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
 from iceberg_hms.format.schema.types import PrimitiveType
 
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
+#: How pyarrow shows a map in a Parquet schema.
+_MAP = "(Map)"
 #: What Spark and Hive 4 write into footers.
 _HIVE_PROLEPTIC = b"writer.date.proleptic"
 _SPARK_VERSION = b"org.apache.spark.version"
@@ -41,12 +44,18 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
     too, which that leaves out. Raises InvalidInput (a column that the table cannot read), CorruptFile,
     UnsupportedFormat (encryption). Changes nothing.
     """
-    size, footer = _read_footer(location, open_input)
+    size, footer, raw = _read_footer(location, open_input)
     if not footer.num_rows:
         return None
-    matched = table.find_once(location, _schema_of(footer), partial(parquet_columns, location, footer))
+    *schema, text = _schema_of(footer)
+    old_maps = maps_of_old_form(location, raw) if _MAP in text else frozenset()
+    matched = table.find_once(
+        location,
+        (*schema, text, old_maps),
+        partial(parquet_columns, location, footer, table.metadata.format_version, old_maps),
+    )
     statistics = {
-        each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
+        each.field_id: column_statistics(footer, each.stored.index, each.type)
         for each in matched.columns
         if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
     }
@@ -87,7 +96,8 @@ def _schema_of(footer: pq.FileMetaData) -> tuple[bytes, str]:
     return footer.schema.to_arrow_schema().serialize().to_pybytes(), text
 
 
-def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData]:
+def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData, bytes]:
+    """The size of the file, and what its footer has, in the file's own bytes too."""
     try:
         with open_input(location) as file:
             size = int(file.size())
@@ -105,7 +115,7 @@ def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, 
     except OSError as error:
         raise StorageError(f"Cannot read the footer of {location}: {error}") from error
     try:
-        return size, pq.read_metadata(pa.BufferReader(_MAGIC + data))
+        return size, pq.read_metadata(pa.BufferReader(_MAGIC + data)), data
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFile(location, f"its Parquet footer cannot be read: {error}") from error
 

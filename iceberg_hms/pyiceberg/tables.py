@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.table import DataScan, Table, Transaction
@@ -23,8 +24,11 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.datafiles.file_columns import TableOfFiles
+from iceberg_hms.datafiles.parquet_files import found_in_parquet
 from iceberg_hms.format.metadata.table_metadata import TableMetadata as OurMetadata
 from iceberg_hms.pyiceberg import upstream
+from iceberg_hms.pyiceberg.errors import as_pyiceberg
 from iceberg_hms.pyiceberg.scans import HmsScan, our_metadata
 
 #: The verbs that read nothing. `add_files` looks for duplicates, once: PyIceberg does not look again after a conflict.
@@ -72,6 +76,19 @@ class HmsTransaction(Transaction):
         """Whether all that was called so far only appends."""
         appends = all(type(each) in upstream.APPENDS for each in upstream.producers(self))
         return appends and bool(self._verbs) and self._verbs <= BLIND_VERBS
+
+    def add_files(self, file_paths: list[str], *arguments: Any, **keywords: Any) -> None:
+        """As PyIceberg's, for files that every reader reads, not PyIceberg alone. Raises InvalidInput, which is a
+        ValueError, for any other: nothing was changed."""
+        with as_pyiceberg():
+            table = TableOfFiles(our_metadata(self.table_metadata))
+            for each in file_paths:
+                found_in_parquet(each, table, self._open)
+        super().add_files(file_paths, *arguments, **keywords)
+
+    def _open(self, location: str) -> pa.PythonFile:
+        """PyIceberg's files have different methods, by the library that opens them."""
+        return pa.PythonFile(self._table.io.new_input(location).open(), mode="r")
 
     def commit_transaction(self) -> Table:
         """Commit. A blind append is put on whatever the table's branch is by then."""

@@ -49,7 +49,8 @@ def _by_java(jvm: Any, table: Any, case: Case, place: Place, given: Filter | Non
         )
         builder = builder.project(read_schema).withNameMapping(mapping).split(task.start(), task.length())
         rows = builder.filter(residual).build()
-        for row in _each(rows.iterator()):
+        # Not by a Java iterator: py4j takes what that throws for its end.
+        for row in iceberg.relocated.com.google.common.collect.Lists.newArrayList(rows):
             if evaluator.eval(wrapper.wrap(row)):
                 found[row.get(0)] = _of_java(jvm, row.get(1), case.type, place)
         rows.close()

@@ -14,7 +14,9 @@ from tests.file_matrix.shapes import Case, Place
 
 _MESSAGE_MAX = 160
 #: What readers say of a table with a column of a type that they have not.
-_NO_TYPE = re.compile("Spark does not support time fields|Cannot convert unknown type")
+_NO_TYPE = re.compile(
+    "Spark does not support time fields|Cannot convert unknown type|Cannot convert unsupported type to Spark"
+)
 
 
 @dataclass(frozen=True)

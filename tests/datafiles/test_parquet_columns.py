@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_hms.datafiles.file_columns import FoundColumn, FoundColumns, TableOfFiles
-from iceberg_hms.datafiles.parquet_columns import can_read, file_type, parquet_columns
+from iceberg_hms.datafiles.parquet_columns import parquet_columns
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.manifests.lineage_columns import LAST_UPDATED, ROW_ID
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.types import PrimitiveType
 from tests.catalog.parquet import table_for, with_ids
 
 NAME_MAPPING = "schema.name-mapping.default"
@@ -33,7 +32,7 @@ def match(rows: pa.Table, metadata: TableMetadata) -> FoundColumns:
 
 def matched(footer: pq.FileMetaData, metadata: TableMetadata) -> FoundColumns:
     location = "file:/data/a.parquet"
-    return TableOfFiles(metadata).find(location, parquet_columns(location, footer))
+    return TableOfFiles(metadata).find(location, parquet_columns(location, footer, metadata.format_version))
 
 
 def leaves(found: FoundColumns) -> list[FoundColumn]:
@@ -43,100 +42,6 @@ def leaves(found: FoundColumns) -> list[FoundColumn]:
 def table_with(type_: str, version: int = 3) -> TableMetadata:
     field = {"id": 1, "name": "c", "required": False, "type": type_}
     return table_for({"type": "struct", "fields": [field]}, version=version)
-
-
-@pytest.mark.parametrize(
-    ("arrow", "stored"),
-    [
-        (pa.bool_(), "boolean"),
-        (pa.int8(), "int"),
-        (pa.int64(), "long"),
-        (pa.uint16(), "int"),
-        (pa.uint32(), "long"),
-        (pa.uint64(), None),
-        (pa.float16(), None),
-        (pa.float32(), "float"),
-        (pa.float64(), "double"),
-        (pa.decimal128(20, 5), "decimal(20, 5)"),
-        (pa.date32(), "date"),
-        (pa.time32("ms"), "time"),
-        (pa.time64("us"), "time"),
-        (pa.time64("ns"), None),
-        (pa.timestamp("s"), "timestamp"),
-        (pa.timestamp("ms"), "timestamp"),
-        (pa.timestamp("us", tz="UTC"), "timestamptz"),
-        (pa.timestamp("ns"), "timestamp_ns"),
-        (pa.timestamp("ns", tz="UTC"), "timestamptz_ns"),
-        (pa.string(), "string"),
-        (pa.dictionary(pa.int8(), pa.string()), "string"),
-        (pa.uuid(), "uuid"),
-        (pa.binary(3), "fixed[3]"),
-        (pa.large_binary(), "binary"),
-        (pa.null(), "unknown"),
-    ],
-    ids=str,
-)
-def test_stored_types_come_from_parquets_own_schema(arrow: pa.DataType, stored: str | None) -> None:
-    values = pa.array([None], arrow.index_type).cast(arrow.index_type) if pa.types.is_dictionary(arrow) else None
-    column = pa.DictionaryArray.from_arrays(values, ["x"]) if values is not None else pa.array([None], arrow)
-    found = file_type(footer_of(pa.table({"c": column})).schema.column(0))
-    assert (None if found.type is None else str(found.type)) == stored
-
-
-@pytest.mark.parametrize(
-    ("arrow", "table_type", "fits"),
-    [
-        (pa.int32(), "long", True),
-        (pa.int64(), "int", False),
-        (pa.uint32(), "int", False),
-        (pa.uint32(), "long", True),
-        (pa.float32(), "double", True),
-        (pa.float64(), "float", False),
-        (pa.int32(), "double", False),
-        (pa.decimal128(9, 2), "decimal(12, 2)", True),
-        (pa.decimal128(12, 2), "decimal(9, 2)", False),
-        (pa.decimal128(9, 2), "decimal(9, 3)", False),
-        (pa.date32(), "timestamp", True),
-        (pa.date32(), "timestamptz", False),
-        (pa.timestamp("ms"), "timestamp", True),
-        (pa.timestamp("ns"), "timestamp", False),
-        (pa.timestamp("us"), "timestamp_ns", False),
-        (pa.timestamp("us"), "timestamptz", False),
-        (pa.timestamp("us", tz="UTC"), "timestamp", False),
-        (pa.binary(16), "uuid", True),
-        (pa.binary(8), "uuid", False),
-        (pa.uuid(), "fixed[16]", False),
-        (pa.string(), "binary", False),
-        (pa.binary(), "string", False),
-        (pa.binary(), "geometry", True),
-        (pa.null(), "long", True),
-        (pa.uint64(), "long", False),
-        (pa.struct([("a", pa.int32())]), "long", False),
-    ],
-    ids=str,
-)
-def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, table_type: str, fits: bool) -> None:
-    rows = pa.table({"c": pa.array([None], arrow)})
-    if fits:
-        assert match(rows, table_with(table_type)).present == {1}
-    else:
-        with pytest.raises(InvalidInput, match=r"a\.parquet: column c is .* in the file and .* in the table"):
-            match(rows, table_with(table_type))
-
-
-@pytest.mark.parametrize("table_type", ["timestamp", "timestamptz"])
-def test_int96_of_old_writers_is_either_kind_of_timestamp(table_type: str) -> None:
-    rows = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
-    footer = footer_of(rows, use_deprecated_int96_timestamps=True)
-    assert matched(footer, table_with(table_type)).present == {1}
-    stored = file_type(footer.schema.column(0))
-    assert stored.physical == "INT96"
-    assert not can_read(stored, PrimitiveType("timestamp_ns"))
-
-
-def test_arrows_own_schema_in_the_file_does_not_hide_what_is_stored() -> None:
-    rows = pa.table({"c": pa.array([1], pa.timestamp("s"))})
-    assert file_type(footer_of(rows).schema.column(0)).unit == "milliseconds"
 
 
 NESTED = pa.schema(

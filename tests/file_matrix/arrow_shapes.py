@@ -50,8 +50,8 @@ def arrow(
     if isinstance(make, pa.DataType):
         first, second = given or (low, high)
         make = partial(_array, make, [first, second, None])
-    # Readers of nested columns have no code of their own for plain pages.
-    layouts: tuple[Layout, ...] = ("flat",) if options == PLAIN else ("flat", "nested")
+    # Readers of nested columns have no code of their own for a kind of page.
+    layouts: tuple[Layout, ...] = ("flat",) if options.keys() & _OF_PAGES else ("flat", "nested")
     return Shape(name, group, low, high, types, partial(write_arrow, make, options), layouts=layouts)
 
 
@@ -72,6 +72,7 @@ def _array(of: pa.DataType, values: list[Any]) -> pa.Array:
     return pa.array(values, of)
 
 
+_OF_PAGES: Final = {"use_dictionary", "column_encoding", "data_page_version", "compression"}
 PLAIN: Final[dict[str, Any]] = {"use_dictionary": False}
 BARE: Final[dict[str, Any]] = {"store_schema": False}
 

@@ -138,15 +138,6 @@ def _by_java() -> Iterator[Shape]:
         )
     small = (Decimal("-123.45"), Decimal("123.45"))
     yield java(
-        "decimal(7, 2) in int64",
-        "Decimals",
-        "int64 c (DECIMAL(7,2))",
-        Decimal("-99999999.99"),
-        Decimal("99999999.99"),
-        "decimal(12, 2)",
-        given=(-9_999_999_999, 9_999_999_999),
-    )
-    yield java(
         "INT96 by Java",
         "Timestamps",
         "int96 c",

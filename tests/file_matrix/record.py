@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from tests.file_matrix import parquet_shapes
 from tests.file_matrix.shapes import Shape, cases_of
 
 #: The outcome where a reader gives the writer's values, under each filter.
@@ -25,6 +27,8 @@ READERS: Final[Mapping[str, str]] = {
     "spark rows": "Spark, not vectorized",
 }
 PAGE: Final = Path(__file__).parents[2] / "docs" / "readable-files.md"
+#: A filter at which a reader fails, or leaves other rows.
+_WITH_SIGN: Final = re.compile(r"(=|>=|<|>|IS NULL)(:| leaves)")
 _START: Final = "<!-- made by tests/file_matrix from here on -->\n"
 
 
@@ -93,7 +97,7 @@ def _rows(shapes: Sequence[Shape], record: Record) -> list[str]:
             rows.append(f"{name}; {variant} | {rest}")
             continue
         last = base, cells
-        rows.append(f"| {shape.name} | {cells} |")
+        rows.append(f"| {shape.name.replace('<', '&lt;')} | {cells} |")
     return rows
 
 
@@ -106,11 +110,13 @@ def _cells(shape: Shape, record: Record) -> str:
             failing = record.failing(shape, type_, version)
             if failing:
                 reader = next(iter(failing))
-                refused.setdefault((READERS[reader], failing[reader]), []).append(shown)
+                refused.setdefault((READERS[reader], _shown(failing[reader])), []).append(shown)
             else:
                 taken.append(shown)
-    why = [f"{', '.join(names)}: {reader} {_shown(outcome)}" for (reader, outcome), names in refused.items()]
-    return f"{', '.join(taken) or '-'} | {'<br>'.join(why) or '-'}"
+    why = [
+        f"{', '.join(names).replace('<', '&lt;')}: {reader} {outcome}" for (reader, outcome), names in refused.items()
+    ]
+    return f"{', '.join(taken).replace('<', '&lt;') or '-'} | {'<br>'.join(why) or '-'}"
 
 
 def _types(shape: Shape) -> dict[str, list[int]]:
@@ -123,5 +129,19 @@ def _types(shape: Shape) -> dict[str, list[int]]:
 
 
 def _shown(outcome: str) -> str:
-    """An outcome in a cell of a table."""
-    return outcome.replace("|", "\\|").replace("<", "&lt;")
+    """An outcome in a cell of a table: errors without their words, which the record has."""
+    sign = _WITH_SIGN.match(outcome)
+    if outcome.startswith("reads "):
+        return outcome.replace("|", "\\|").replace("<", "&lt;")
+    if sign is None:
+        return "fails"
+    return f"fails at `{sign[1]}`" if sign[2] == ":" else f"leaves other rows at `{sign[1]}`"
+
+
+def page() -> str:
+    """The page for all formats that are measured."""
+    return page_of({"Parquet": (parquet_shapes.SHAPES, load("parquet"))})
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

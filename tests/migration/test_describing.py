@@ -176,6 +176,10 @@ def with_month(*values: int | None) -> pa.Table:
         (lambda path: path.write_bytes(b"PAR1" + b"x" * 40 + b"\x20\0\0\0PAR1"), "footer cannot be read"),
         (lambda path: path.write_bytes(b"no data file"), "does not end with a Parquet footer"),
         (lambda path: write(path, rows().set_column(0, "id", pa.array(["a", "b", "c"]))), "column id is String"),
+        (
+            lambda path: write(path, rows().set_column(0, "id", pa.array([1, 2, 3], pa.duration("s")))),
+            "column id is INT64, which pyarrow reads as duration",
+        ),
         (lambda path: write(path, rows().append_column("more", pa.array([1, 2, 3]))), "that the table lacks: more;"),
         (lambda path: write(path, rows().rename_columns(["id", "CARRIER", "delay"])), "CARRIER .*for carrier, since"),
         (

@@ -186,3 +186,13 @@ def test_an_operation_that_no_verb_made_is_not_blind(table: HmsTable) -> None:
 def test_the_mark_ends_with_the_commit(table: HmsTable) -> None:
     table.append(ROWS)
     assert not commits_blind_append()
+
+
+def test_a_file_that_other_readers_cannot_read_is_not_added(table: HmsTable) -> None:
+    """Though PyIceberg itself reads it: Spark fails at bytes in a column of longs."""
+    path = Path(table.location().removeprefix("file:")) / "bytes.parquet"
+    pq.write_table(pa.table({"id": pa.array([7], pa.int8()), "part": ["z"]}), path)
+    before = table.current_snapshot()
+    with pytest.raises(ValueError, match=r"column id is Int 8 .* and long in the table .cast it to pyarrow.int64"):
+        table.add_files([f"file:{path}"])
+    assert (table.current_snapshot(), table.catalog.blind) == (before, [])

@@ -228,7 +228,8 @@ class FileWriter:
 
     def _write(self, table: pa.Table) -> tuple[str, int]:
         location, data = self._location("parquet"), pa.BufferOutputStream()
-        pq.write_table(table, data)
+        # PyIceberg cannot filter UUIDs that are an extension type of Arrow.
+        pq.write_table(table, data, store_schema=False)
         written = data.getvalue().to_pybytes()
         self._place.write(location, written)
         return location, len(written)

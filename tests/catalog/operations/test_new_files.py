@@ -139,6 +139,24 @@ def test_what_to_do_with_extra_columns_has_two_answers(table):
         table.replace_partitions(["file:/data/other-one.parquet"], on_extra_columns="drop")
 
 
+def test_a_file_that_a_reader_misreads_is_refused_with_the_cast_that_cures_it(table, files, live):
+    sink = io.BytesIO()
+    times = pa.array([1], pa.timestamp("ms"))
+    pq.write_table(pa.table({"level": ["info"], "event_time": times}), sink)
+    files.write("file:/data/millis.parquet", sink.getvalue())
+    before = live(table)
+    with pytest.raises(InvalidInput, match="column event_time is Timestamp milliseconds") as refused:
+        table.append(["file:/data/millis.parquet"])
+    assert "pyarrow.timestamp('us')" in refused.value.next_step
+    assert live(table.refresh()) == before
+
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"level": ["info"], "event_time": times.cast(pa.timestamp("us"))}), sink)
+    files.write("file:/data/cured.parquet", sink.getvalue())
+    table.append(["file:/data/cured.parquet"])
+    assert live(table) == sorted([*before, "cured.parquet"])
+
+
 def test_files_may_come_from_an_iterator(table, live):
     def each(*names):
         return (f"file:/data/{name}.parquet" for name in names)
