@@ -188,12 +188,11 @@ def _check_defaults(source: MigrationSource, metadata: TableMetadata) -> None:
     defaults = {field.name.lower(): field.initial_default for field in metadata.schema.fields}
     for field in source.schema.fields:
         default = defaults.get(field.name.lower())
-        if default != field.initial_default:
+        if default is not None:
             raise InvalidInput(
-                f"{source.name}: column {field.name}: files that lack it have {shown(field.initial_default)} in the "
-                f"Hive table, and would have {shown(default)} in the Iceberg table",
-                next_step="make the Iceberg table's column with the same default; or, if no file lacks the column, let "
-                f"the key pass: ignore_keys=['{EXISTS_DEFAULT}']",
+                f"{source.name}: column {field.name}: files that lack it have null in the Hive table, and would have "
+                f"{shown(default)} in the Iceberg table",
+                next_step=f"if no file lacks the column, let that pass: ignore_keys=['{EXISTS_DEFAULT}']",
             )
 
 

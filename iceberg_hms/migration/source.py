@@ -26,7 +26,7 @@ from iceberg_hms.format.schema.transforms import parse_transform
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, Type, nested_fields
 from iceberg_hms.format.updates.apply import DEFAULT_FORMAT_VERSION
 from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, parse_format_version
-from iceberg_hms.migration.column_defaults import DEFAULTS, DEFAULTS_VERSION
+from iceberg_hms.migration.column_defaults import CURRENT_DEFAULT, DEFAULTS_VERSION
 from iceberg_hms.migration.hive_formats import format_of_classes, format_of_provider, table_format_of
 from iceberg_hms.migration.hive_types import NO_TYPE_ADVICE, ColumnKey, hive_schema
 from iceberg_hms.migration.known_keys import COPY
@@ -279,9 +279,9 @@ def _schema(
     row: HiveRow, timestamp: PrimitiveType, version: int, ignored: Collection[str], keys: list[ColumnKey]
 ) -> Schema:
     """Spark's schema of a table of Spark's; of Hive's own Hive's columns, by the names that Spark knows them by.
-    version: of the Iceberg table's format. ignored: keys whose defaults no column gets. keys: gets what else the
+    version: of the Iceberg table's format. ignored: keys that the caller lets pass. keys: gets what else the
     columns say."""
-    defaults = [key for key in DEFAULTS if version >= DEFAULTS_VERSION and key.lower() not in ignored]
+    defaults = version >= DEFAULTS_VERSION and CURRENT_DEFAULT.lower() not in ignored
     sparks = spark_schema(row.parameters, timestamp=timestamp, defaults=defaults, keys=keys)
     if _provider(row) is None:
         hives = hive_schema([*row.columns, *row.partition_keys], timestamp=timestamp, keys=keys)

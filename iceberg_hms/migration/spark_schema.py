@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
@@ -15,7 +15,7 @@ from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.types import MAX_NESTING, ListType, MapType, NestedField, PrimitiveType, StructType, Type
-from iceberg_hms.migration.column_defaults import CURRENT_DEFAULT, DEFAULTS, EXISTS_DEFAULT, default_of
+from iceberg_hms.migration.column_defaults import CURRENT_DEFAULT, default_of
 from iceberg_hms.migration.hive_types import LENGTHS, ColumnKey, decimal_of, no_type, too_deep
 
 #: HMS parameter: the schema as JSON, or the prefix of those that have its parts.
@@ -50,12 +50,12 @@ def spark_schema(
     parameters: Mapping[str, str],
     *,
     timestamp: PrimitiveType = types.TIMESTAMPTZ,
-    defaults: Collection[str] = DEFAULTS,
+    defaults: bool = True,
     keys: list[ColumnKey] | None = None,
 ) -> Schema | None:
     """The schema in a row's parameters, with fresh field ids; each field may be null, for Spark did not always keep
-    nulls out. None if they have none. timestamp: what Spark's `timestamp` becomes. defaults: which of a column's
-    defaults (`column_defaults.DEFAULTS`) its field gets. keys: gets all metadata of columns. Raises InvalidInput for a
+    nulls out. None if they have none. timestamp: what Spark's `timestamp` becomes. defaults: whether fields get
+    what writers write that name no value. keys: gets all metadata of columns. Raises InvalidInput for a
     schema that cannot be read, and that names the column for a type that Iceberg lacks and for a default that is no
     literal."""
     text = _schema_text(parameters)
@@ -88,7 +88,7 @@ def _schema_text(parameters: Mapping[str, str]) -> str | None:
 class _SparkTypes:
     """Turns Spark's JSON into types with provisional ids."""
 
-    def __init__(self, timestamp: PrimitiveType, defaults: Collection[str], keys: list[ColumnKey]) -> None:
+    def __init__(self, timestamp: PrimitiveType, defaults: bool, keys: list[ColumnKey]) -> None:
         self._timestamp = timestamp
         self._defaults = defaults
         self._keys = keys
@@ -127,20 +127,13 @@ class _SparkTypes:
         type_ = self.type_of(raw.get("type"), of, depth + 1)
         found = [ColumnKey(of, key, value if isinstance(value, str) else "") for key, value in metadata.items()]
         self._keys += found
+        default = None
         for each in found:
             if each.name in _TYPE_TEXTS:
                 self._note_lengths(of, each.value)
-        given = {
-            each.name: default_of(each.value, type_, of, each.name) for each in found if each.name in self._defaults
-        }
-        return NestedField(
-            field_id,
-            name,
-            type_,
-            doc=doc,
-            initial_default=given.get(EXISTS_DEFAULT),
-            write_default=given.get(CURRENT_DEFAULT),
-        )
+            if each.name == CURRENT_DEFAULT and self._defaults:
+                default = default_of(each.value, type_, of)
+        return NestedField(field_id, name, type_, doc=doc, write_default=default)
 
     def _note_lengths(self, path: str, text: str) -> None:
         self._keys += [ColumnKey(path, LENGTHS[found[1].lower()], text) for found in _LENGTH.finditer(text)]

@@ -54,8 +54,7 @@ PASSING = [
     for place in sorted(key.places)
     if key.verdict is not Verdict.REFUSED
     and key.name not in NEEDED
-    and key.name not in ("EXISTS_DEFAULT", "CURRENT_DEFAULT", "format-version", "table_type")
-    and key.name != "spark.sql.sources.provider"
+    and key.name not in ("CURRENT_DEFAULT", "format-version", "spark.sql.sources.provider", "table_type")
 ] + [
     (key, place, value, next(iter(sorted(key.formats)), "parquet"))
     for key in KEYS
@@ -173,30 +172,36 @@ def with_default(version: str | None, **metadata: str) -> HiveRow:
 
 
 @pytest.mark.parametrize("version", [None, "1", "2"])
-def test_defaults_are_refused_where_the_format_has_none(version: str | None) -> None:
-    for name in ("EXISTS_DEFAULT", "CURRENT_DEFAULT"):
-        row = with_default(version, **{name: "41 + 1"})
-        with pytest.raises(InvalidInput, match=f"column added: {name}.*format has no defaults") as caught:
-            MigrationSource.of(row)
-        assert "('format-version'='3')" in caught.value.next_step
-        field = MigrationSource.of(row, ignored=[name]).schema.fields[1]
-        assert (field.initial_default, field.write_default) == (None, None)
-        MigrationSource.of(with_default(version, **{name: "CAST(NULL AS INT)"}))
+def test_what_writers_write_by_default_is_refused_where_the_format_has_no_defaults(version: str | None) -> None:
+    row = with_default(version, CURRENT_DEFAULT="41 + 1")
+    with pytest.raises(InvalidInput, match=r"column added: CURRENT_DEFAULT.*format has no defaults") as caught:
+        MigrationSource.of(row)
+    assert "('format-version'='3')" in caught.value.next_step
+    assert MigrationSource.of(row, ignored=["current_default"]).schema.fields[1].write_default is None
 
 
-def test_defaults_are_carried_over_where_the_format_has_them() -> None:
-    source = MigrationSource.of(with_default("3", EXISTS_DEFAULT="42", CURRENT_DEFAULT="43", comment="late"))
+@pytest.mark.parametrize("version", [None, "1", "2", "3"])
+def test_what_older_files_have_in_a_later_column_is_refused_in_each_version(version: str | None) -> None:
+    row = with_default(version, EXISTS_DEFAULT="42")
+    with pytest.raises(InvalidInput, match=r"column added: 'EXISTS_DEFAULT'.*leave rows") as caught:
+        MigrationSource.of(row)
+    assert "INSERT OVERWRITE" in caught.value.next_step
+    assert MigrationSource.of(row, ignored=["EXISTS_DEFAULT"]).schema.fields[1].initial_default is None
+    for text in ("NULL", "CAST(NULL AS INT)"):
+        MigrationSource.of(with_default(version, EXISTS_DEFAULT=text, CURRENT_DEFAULT=text))
+
+
+def test_what_writers_write_by_default_is_carried_over_where_the_format_has_defaults() -> None:
+    source = MigrationSource.of(with_default("3", CURRENT_DEFAULT="43", comment="late"))
     field = source.schema.fields[1]
-    assert (field.initial_default, field.write_default, field.doc) == (42, 43, "late")
+    assert (field.initial_default, field.write_default, field.doc) == (None, 43, "late")
     assert source.properties["format-version"] == "3"
-    row = with_default(None, EXISTS_DEFAULT="42")
-    assert MigrationSource.of(row, format_version=3).schema.fields[1].initial_default == 42
-    with pytest.raises(InvalidInput, match=r"CURRENT_DEFAULT '41 \+ 1' is no literal of type int"):
-        MigrationSource.of(with_default("3", EXISTS_DEFAULT="42", CURRENT_DEFAULT="41 + 1"))
-    passed = MigrationSource.of(
-        with_default("3", EXISTS_DEFAULT="42", CURRENT_DEFAULT="now()"), ignored=["current_default"]
-    )
-    assert passed.schema.fields[1].write_default is None
+    row = with_default(None, CURRENT_DEFAULT="43")
+    assert MigrationSource.of(row, format_version=3).schema.fields[1].write_default == 43
+    row = with_default("3", CURRENT_DEFAULT="now()")
+    with pytest.raises(InvalidInput, match=r"CURRENT_DEFAULT 'now\(\)' is no literal of type int"):
+        MigrationSource.of(row)
+    assert MigrationSource.of(row, ignored=["Current_Default"]).schema.fields[1].write_default is None
 
 
 def test_a_version_that_is_none_is_refused() -> None:
