@@ -14,11 +14,13 @@ from pyarrow import orc
 from pyiceberg.catalog import load_catalog
 
 import iceberg_hms
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table, extended
 from iceberg_hms.metastore.tables.parameters import is_iceberg
+from iceberg_hms.metastore.tables.partitions import PartitionRows
 from iceberg_hms.testing.history import check_table
 
 #: Of each file.
@@ -132,9 +134,8 @@ class SmallFiles:
         return self._pool.ask("get_table", dbname=self._namespace, tbl_name="small")
 
     def partitions(self) -> list[Any]:
-        """The metastore's rows of the partitions."""
-        found: list[Any] = self._pool.ask("get_partitions", db_name=self._namespace, tbl_name="small", max_parts=-1)
-        return found
+        rows, name = PartitionRows(self._pool), TableName(self._namespace, self.name.partition(".")[2])
+        return list(rows.records(name, rows.names(name)))
 
     def metadata(self) -> TableMetadata:
         """Of the Iceberg table."""

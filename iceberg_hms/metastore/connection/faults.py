@@ -55,6 +55,8 @@ class Fault(Enum):
     OTHER = auto()
 
 
+#: The answers to an alter whose columns the server does not take. Hive 4 reads all partitions if columns change.
+COLUMNS_REFUSED = frozenset({Fault.INCOMPATIBLE_COLUMNS, Fault.TOO_MANY_PARTITIONS})
 #: The answers to a call on a database that does not exist.
 NO_DATABASE = frozenset({Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE})
 
@@ -70,6 +72,7 @@ _FINAL = frozenset(
         Fault.EXPECTED_KEY_MISSING,
         Fault.CACHED_STORE,
         Fault.INCOMPATIBLE_COLUMNS,
+        Fault.TOO_MANY_PARTITIONS,
         Fault.VALUE_TOO_LONG,
         Fault.NOT_EMPTY,
         Fault.NO_SUCH_LOCK,

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import ListType, MapType, PrimitiveType, StructType, Type, nested_fields
+from iceberg_hms.format.schema.types import (
+    ListType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    Type,
+    nested_fields,
+)
 from iceberg_hms.metastore.connection.storable import COLUMN_NAME_MAX, COMMENT_MAX, TYPE_MAX, cut, fits
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
 
@@ -94,25 +102,29 @@ def columns(
     local_time_zones: bool,
     current: Iterable[Any] = (),
     keys: Collection[str] = (),
+    before: Schema | None = None,
     comment_max: int = COMMENT_MAX,
 ) -> list[Any]:
     """A schema's top level as the metastore's FieldSchema records.
 
-    current: the columns of the row now. comment_max: the most bytes of a comment; a longer one is cut, since its
-    beginning says more than none. keys: names of the row's partition keys, in lower case: a table that was one of
-    Hive's has some. Every release of the metastore takes a column of the same name, and shows the table with two of it.
+    current: the columns of the row now. before: the table's schema until now, if its columns may have types that Hive
+    chose (`tinyint` of an int): they keep them as long as the field keeps its type. comment_max: the most bytes of a
+    comment; a longer one is cut, since its beginning says more than none. keys: names of the row's partition keys, in
+    lower case: a table that was one of Hive's has some. Every release of the metastore takes a column of the same name,
+    and shows the table with two of it.
 
     A column is left out if it is a partition key, if the metastore cannot hold its name or its type, or takes its
     name for that of a column before it. What the row has already stays.
     """
-    held = {column.name: column for column in current}
+    held = {column.name.lower(): column for column in current}
     records: dict[str, Any] = {}
     for field in schema.fields:
         # As the metastore and its databases compare names.
         name = field.name.lower().rstrip(" ")
         if name in keys:
             continue
-        type_ = hive_type(field.type, local_time_zones=local_time_zones)
+        hives = _column_of(field, before, held)
+        type_ = hive_type(field.type, local_time_zones=local_time_zones) if hives is None else hives.type
         old = held.get(name, _NO_COLUMN)
         is_held = old.type == type_ or (fits(field.name, COLUMN_NAME_MAX) and fits(type_, TYPE_MAX))
         if name in records or not is_held:
@@ -125,6 +137,12 @@ def columns(
                 comment = cut(comment, comment_max)
             records[name] = FieldSchema(name=field.name, type=type_, comment=comment)
     return list(records.values())
+
+
+def _column_of(field: NestedField, before: Schema | None, held: Mapping[str, Any]) -> Any | None:
+    """The row's column of a field that had the same type in the schema before; None if it has none."""
+    was = None if before is None else before.field(field.id)
+    return None if was is None or was.type != field.type else held.get(was.name.lower())
 
 
 def has_long_comments(schema: Schema) -> bool:

@@ -8,11 +8,11 @@ from typing import Final
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.hive_ports import PARTITIONS_MAX, HivePartition, HiveRow, HiveTable
-from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, SwapAnswer, TableName
+from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, SwapAnswer, Swapped, TableName
 from iceberg_hms.errors import AlreadyIceberg, InvalidInput, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import ReadRow, fault_of
-from iceberg_hms.metastore.connection.faults import Fault
+from iceberg_hms.metastore.connection.faults import COLUMNS_REFUSED, Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables import kind_of_row
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, is_iceberg, is_purged
@@ -84,9 +84,14 @@ class HmsHiveTables:
     def become_hive(self, base: Pointer, row: HiveRow, mark: str, sending: Sending) -> SwapAnswer:
         record = kind_of_row.hive_record(base, row, mark, self._now_seconds())
         answer = self._rows.replace(ReadRow.of(base), record, sending)
-        if fault_of(answer) is not Fault.INCOMPATIBLE_COLUMNS:
-            return answer
-        return Refused(False, _columns_were_changed(base.name))
+        if fault_of(answer) is Fault.INCOMPATIBLE_COLUMNS:
+            # The metastore compares as many columns as both rows have.
+            answer = self._rows.replace(ReadRow.of(base), kind_of_row.without_columns(base), sending)
+            if isinstance(answer, Swapped):
+                answer = self._rows.replace(ReadRow.of(base), record, sending)
+        if fault_of(answer) in COLUMNS_REFUSED:
+            return Refused(False, _columns_stay(base.name))
+        return answer
 
     def clear_mark(self, row: HiveRow, sending: Sending) -> SwapAnswer:
         record = kind_of_row.unmarked_record(row, self._now_seconds())
@@ -113,9 +118,10 @@ class HmsHiveTables:
         return self._clock.now_ms() // 1000
 
 
-def _columns_were_changed(name: TableName) -> InvalidInput:
+def _columns_stay(name: TableName) -> InvalidInput:
     return InvalidInput(
-        f"The metastore does not take back the columns that {name} had: another program has changed those of its row, "
-        "and hive.metastore.disallow.incompatible.col.type.changes is set",
-        next_step="set it to false in the metastore's configuration, and try again; nothing was changed",
+        f"The metastore does not take back the columns that {name} had: "
+        "hive.metastore.disallow.incompatible.col.type.changes is set, or hive.metastore.limit.partition.request to "
+        "fewer partitions than it has",
+        next_step="change that in the metastore's configuration, and try again; it is an Iceberg table as before",
     )

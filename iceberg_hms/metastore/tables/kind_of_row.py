@@ -8,7 +8,8 @@ Both changes are alters of the row as it was read. What the releases make of tha
     metadata_location       a release that compares refuses a new row without the parameter that it compares. So a table
                             becomes a Hive table with a mark in its place, and loses that in a second alter.
     columns                 an alter that changes them leaves those of the partitions as they are, unless it asks for
-                            CASCADE, which none of ours does.
+                            CASCADE, which none of ours does. They follow the schema of the Iceberg table; the way back
+                            writes those of the Hive table.
 """
 
 from __future__ import annotations
@@ -112,6 +113,15 @@ def hive_record(base: Pointer, row: HiveRow, mark: str, now_seconds: int) -> Any
     last = max(row.last_changed or "", base.parameters.get(LAST_CHANGED, ""), key=_seconds)
     table.parameters = _without_pointer(row.parameters)
     table.parameters |= {METADATA_LOCATION: mark, LAST_CHANGED: _later(now_seconds, last)}
+    return table
+
+
+def without_columns(base: Pointer) -> Any:
+    """The record of an Iceberg table's row without columns, which no reader of Iceberg needs. From it, a metastore that
+    forbids changes of types (hive.metastore.disallow.incompatible.col.type.changes) allows all columns."""
+    table = copy.copy(base.table)
+    table.sd = copy.copy(table.sd)
+    table.sd.cols = []
     return table
 
 

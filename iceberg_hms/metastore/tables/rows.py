@@ -108,12 +108,16 @@ class HmsRows:
             **fields,
         )
 
-    def columns(self, schema: Schema, current: Any = (), keys: Collection[str] = ()) -> list[Any]:
+    def columns(
+        self, schema: Schema, current: Any = (), keys: Collection[str] = (), before: Schema | None = None
+    ) -> list[Any]:
         """The columns of a row with this schema, as `columns.columns`."""
         is_wide = has_long_comments(schema) and self.has_wide_columns()
         comment_max = HIVE_4_COMMENT_MAX if is_wide else COMMENT_MAX
         zones = has_instants(schema.as_struct()) and self._has_local_time_zones()
-        return columns(schema, local_time_zones=zones, current=current, keys=keys, comment_max=comment_max)
+        return columns(
+            schema, local_time_zones=zones, current=current, keys=keys, before=before, comment_max=comment_max
+        )
 
     def with_columns(self, table: Any, cols: list[Any], location: str, *, hive_engine: bool = False) -> Any:
         """The row with these columns and this location. Raises InvalidInput for a location that is too long."""

@@ -16,7 +16,7 @@ from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, NotAnIcebergTa
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import fault_of
-from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
+from iceberg_hms.metastore.connection.faults import COLUMNS_REFUSED, NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.parameters import (
     EXTERNAL_TABLE,
@@ -110,10 +110,10 @@ class HmsTablePointer:
         *,
         owns_folder: bool = False,
     ) -> SwapAnswer:
-        """As the port says. If the server forbids the new columns
-        (hive.metastore.disallow.incompatible.col.type.changes) the swap is sent again with the columns that the row
-        has: the server had refused before it changed anything. It would forbid the way back to the columns of a Hive
-        table, too, so a row that can become one again keeps them."""
+        """As the port says. If the server forbids the new columns (`COLUMNS_REFUSED`:
+        hive.metastore.disallow.incompatible.col.type.changes, hive.metastore.limit.partition.request) the swap is sent
+        again with the columns that the row has: the server had refused before it changed anything. A row that can
+        become a Hive table's again has the columns of that until a commit changes the schema."""
         table = copy.copy(base.table)
         table.parameters = parameters_for(
             base.parameters,
@@ -124,19 +124,21 @@ class HmsTablePointer:
             owns_folder=owns_folder,
         )
         old_columns = base.table.sd.cols if base.table.sd is not None else []
-        cols = old_columns
-        if base.hive_table is None:
+        cols, before = old_columns, None if base.hive_table is None else replaced.schema
+        if metadata.schema != before:
             keys = {each.name.lower() for each in base.table.partitionKeys or ()}
-            cols = self._rows.columns(metadata.schema, old_columns, keys)
+            cols = self._rows.columns(metadata.schema, old_columns, keys, before)
         if self._were_refused(base.name, cols):
             cols = old_columns
         answer = self._rows.alter(base, self._with_columns(table, cols, metadata), sending)
-        if cols == old_columns or fault_of(answer) is not Fault.INCOMPATIBLE_COLUMNS:
+        if cols == old_columns or fault_of(answer) not in COLUMNS_REFUSED:
             return answer
+        is_limit = fault_of(answer) is Fault.TOO_MANY_PARTITIONS
         logger.warning(
-            "The metastore refuses the columns of %s because hive.metastore.disallow.incompatible.col.type.changes is "
-            "set; its row keeps the old ones. Iceberg readers are not affected",
+            "The metastore refuses the columns of %s because hive.metastore.%s is set; its row keeps the old ones. "
+            "Iceberg readers are not affected",
             base.name,
+            "limit.partition.request" if is_limit else "disallow.incompatible.col.type.changes",
         )
         self._remember_refused(base.name, cols)
         return self._rows.alter(base, self._with_columns(table, old_columns, metadata), sending)

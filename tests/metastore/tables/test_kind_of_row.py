@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import InvalidOperationException, Partition
+from hmsclient.genthrift.hive_metastore.ttypes import InvalidOperationException, MetaException, Partition
 
 from iceberg_hms.coordinator.hive_ports import HiveColumn, HivePartition, HiveRow
 from iceberg_hms.coordinator.ports import HIVE_TABLE, Pointer, Refused, Sending, Swapped, TableName
@@ -159,20 +159,121 @@ def test_only_a_lock_protects_a_row_that_has_nothing_to_compare(hms: FakeHms, po
     assert hive.become_iceberg(hive.load_row(NAME), "m0", METADATA, "s", Sending()) == Swapped()
 
 
-def test_columns_that_the_server_does_not_take_back_are_named(hms: FakeHms, pool: ClientPool) -> None:
+#: Columns of a Hive table, with types that Iceberg lacks, and the schema that it was migrated to.
+ROW_COLUMNS = (("small", "tinyint"), ("letter", "char(3)"), ("at", "timestamp"), ("flightno", "int"))
+MIGRATED = ((1, "small", "int"), (2, "letter", "string"), (3, "at", "timestamptz"), (4, "flightNo", "int"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (MIGRATED, ROW_COLUMNS),
+        ((*MIGRATED, (5, "added", "long")), (*ROW_COLUMNS, ("added", "bigint"))),
+        (((1, "tiny", "int"), *MIGRATED[1:]), (("tiny", "tinyint"), *ROW_COLUMNS[1:])),
+        (((1, "small", "long"), *MIGRATED[1:]), (("small", "bigint"), *ROW_COLUMNS[1:])),
+        (MIGRATED[1:], ROW_COLUMNS[1:]),
+        (MIGRATED[:1], ROW_COLUMNS[:1]),
+        (MIGRATED[::-1], ROW_COLUMNS[::-1]),
+        (((9, "small", "string"), *MIGRATED[1:]), (("small", "string"), *ROW_COLUMNS[1:])),
+        (((2, "small", "string"), (1, "letter", "int")), (("small", "char(3)"), ("letter", "tinyint"))),
+        ((*MIGRATED, (5, "p", "string")), ROW_COLUMNS),
+    ],
+)
+def test_the_columns_of_a_migrated_row_follow_its_schema_and_keep_hive_s_types_until_then(
+    changed: tuple[tuple[int, str, str], ...],
+    expected: tuple[tuple[str, str], ...],
+    hms: FakeHms,
+    pool: ClientPool,
+) -> None:
+    pointer = HmsTablePointer(pool, SETTINGS)
+    before, after = (table_metadata(FOLDER, columns=each) for each in (MIGRATED, changed))
+    pointer.create(NAME, "m0", before, None)
+    row = hms.rows[NAME]
+    row.parameters[HIVE_TABLE] = "file:/saved"
+    row.partitionKeys = [FieldSchema(name="p", type="string")]
+    row.sd.cols = [FieldSchema(name=name, type=type_) for name, type_ in ROW_COLUMNS]
+    assert pointer.swap(pointer.load(NAME), "m1", after, before, Sending()) == Swapped()
+    assert [(each.name.lower(), each.type) for each in hms.rows[NAME].sd.cols] == list(expected)
+    assert pointer.swap(pointer.load(NAME), "m2", after, after, Sending()) == Swapped()
+    assert [(each.name.lower(), each.type) for each in hms.rows[NAME].sd.cols] == list(expected)
+
+
+HIVE_COLUMNS = (("small", "tinyint"), ("name", "string"))
+#: What other programs and commits made of them.
+CHANGED = [
+    (("small", "bigint"), ("name", "string")),
+    (("name", "string"),),
+    (("name", "string"), ("small", "tinyint")),
+    (("small", "tinyint"), ("name", "string"), ("added", "int")),
+    (("tiny", "tinyint"), ("name", "string")),
+    (),
+]
+
+
+@pytest.mark.parametrize("stock", [False, True])
+@pytest.mark.parametrize("changed", CHANGED)
+def test_the_way_back_writes_the_hive_table_s_columns_whatever_became_of_them(
+    hms: FakeHms, pool: ClientPool, changed: tuple[tuple[str, str], ...], stock: bool
+) -> None:
+    hms.rows[NAME] = record()
+    hms.rows[NAME].sd.cols = [FieldSchema(name=name, type=type_) for name, type_ in HIVE_COLUMNS]
+    hive, pointer = HmsHiveTables(pool, SETTINGS), HmsTablePointer(pool, SETTINGS)
+    before = hive.load_row(NAME)
+    assert hive.become_iceberg(before, "m0", METADATA, "s", Sending()) == Swapped()
+    hms.rows[NAME].sd.cols = [FieldSchema(name=name, type=type_) for name, type_ in changed]
+    # Hive's stock setting: the types of columns at the same place may not change.
+    hms.disallow_column_changes = stock
+    assert hive.become_hive(pointer.load(NAME), before, "mark", Sending()) == Swapped()
+    assert hive.load_row(NAME).columns == before.columns
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The following columns have types incompatible with the existing columns in their respective positions",
+        "Number of partitions scanned (=500) on table 't' exceeds limit (=3). This is controlled on ...",
+    ],
+)
+def test_columns_that_the_server_does_not_take_back_are_named(hms: FakeHms, pool: ClientPool, words: str) -> None:
     hms.rows[NAME] = record()
     hive, pointer = HmsHiveTables(pool, SETTINGS), HmsTablePointer(pool, SETTINGS)
     before = hive.load_row(NAME)
     assert hive.become_iceberg(before, "m0", METADATA, "s", Sending()) == Swapped()
-    hms.misbehave["alter_table_with_environment_context"].append(
-        InvalidOperationException(
-            "The following columns have types incompatible with the existing columns in their respective positions"
-        )
-    )
+    alters = hms.misbehave["alter_table_with_environment_context"]
+    alters.extend([InvalidOperationException(words)] * 2)
     answer = hive.become_hive(pointer.load(NAME), before, "mark", Sending())
+    alters.clear()
     assert isinstance(answer, Refused)
     assert isinstance(answer.error, InvalidInput)
     assert "disallow.incompatible.col.type.changes" in str(answer.error)
+    assert pointer.load(NAME).metadata_location == "m0"
+
+
+def test_the_row_without_columns_is_an_iceberg_table_s_until_the_way_back_goes_on(
+    hms: FakeHms, pool: ClientPool
+) -> None:
+    hms.rows[NAME] = record()
+    hms.rows[NAME].sd.cols = [FieldSchema(name="id", type="int")]
+    hive, pointer = HmsHiveTables(pool, SETTINGS), HmsTablePointer(pool, SETTINGS)
+    before = hive.load_row(NAME)
+    assert hive.become_iceberg(before, "m0", METADATA, "s", Sending()) == Swapped()
+    hms.rows[NAME].sd.cols = [FieldSchema(name="id", type="string")]
+    hms.disallow_column_changes = True
+    calls: list[Any] = []
+    alter = hms.alter_table_with_environment_context
+
+    def loses_the_third(dbname: str, tbl_name: str, new_tbl: Any, environment_context: Any) -> None:
+        calls.append(new_tbl)
+        if len(calls) == 3:
+            raise MetaException("out of order")
+        alter(dbname, tbl_name, new_tbl, environment_context)
+
+    hms.alter_table_with_environment_context = loses_the_third  # type: ignore[method-assign]
+    answer = hive.become_hive(pointer.load(NAME), before, "mark", Sending())
+    assert isinstance(answer, Refused)
+    assert pointer.load(NAME).table.sd.cols == []
+    assert hive.become_hive(pointer.load(NAME), before, "mark", Sending()) == Swapped()
+    assert hive.load_row(NAME).columns == before.columns
 
 
 def test_too_many_partitions_are_refused(hms: FakeHms, pool: ClientPool, monkeypatch: pytest.MonkeyPatch) -> None:

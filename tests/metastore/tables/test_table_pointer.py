@@ -181,17 +181,30 @@ def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: Hms
     assert moves(hms) == 5
 
 
-def test_a_row_that_can_become_a_hive_table_again_keeps_its_columns(hms: FakeHms, pointer: HmsTablePointer) -> None:
+def test_a_row_that_stays_an_iceberg_table_s_gets_the_columns_of_its_schema(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     hms.rows[NAME].parameters[HIVE_TABLE] = "file:/saved"
     hms.rows[NAME].partitionKeys = [FieldSchema(name="b", type="bigint")]
-    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, Sending()) == Swapped()
-    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    hms.rows[NAME].sd.cols[0].type = "varchar(3)"
     base = pointer.load(NAME)
-    assert pointer.swap(base.without_record(HIVE_TABLE), "m2", BEFORE, AFTER, Sending()) == Swapped()
+    assert pointer.swap(base.without_record(HIVE_TABLE), "m1", BEFORE, BEFORE, Sending()) == Swapped()
     kept = pointer.load(NAME)
     assert kept.hive_table is None
-    assert [column.name for column in kept.table.sd.cols] == ["a"], "b is a partition key"
+    assert [(each.name, each.type) for each in kept.table.sd.cols] == [("a", "string")], "b is a partition key"
+
+
+def test_columns_for_which_the_server_may_not_read_the_partitions_are_left(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE, Sending()) == Swapped()
+    hms.misbehave["alter_table_with_environment_context"].append(
+        MetaException("Number of partitions scanned (=500) on table 't' exceeds limit (=3). This is controlled on ...")
+    )
+    assert pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, Sending()) == Swapped()
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
 
 
 @pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
