@@ -215,7 +215,7 @@ class FileWriter:
                 names_of(state, data.spec_id, data.file[PARTITION]),
                 content=FileContent.POSITION_DELETES,
                 spec_id=data.spec_id,
-                referenced_data_file=self.respelled(data.path),
+                referenced_data_file=data.path,
                 content_offset=start,
                 content_size_in_bytes=length,
             )
