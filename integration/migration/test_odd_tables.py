@@ -313,7 +313,7 @@ def ids(spark: Any, table: str, where: str) -> list[int]:
 def test_a_table_in_a_folder_with_an_odd_name(
     spark: Any, metastore: Any, catalog: Any, namespace: str, tmp_path: Path, stored_as: str
 ) -> None:
-    table, folder = f"{namespace}.t", tmp_path / "50% #1 a+b ü?x=y %20"
+    table, folder = f"{namespace}.t", tmp_path / "50% 1 a+b ü;x=y %20"
     external = "EXTERNAL " if stored_as.startswith("STORED") else ""
     run(
         spark,
@@ -323,10 +323,23 @@ def test_a_table_in_a_folder_with_an_odd_name(
     before = rows_of(spark, table)
     files = {each for each in folder.rglob("*") if each.is_file()}
     assert len({each for each in files if not each.name.startswith((".", "_"))}) == 3
-    # PyIceberg opens no file in such a folder: for it `#` and `?` end the path.
     check_migrated(spark, metastore, table, before)
     undo(catalog, table)
     assert {each for each in folder.rglob("*") if each.is_file()} == files
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b"])
+def test_a_table_in_a_folder_in_which_pyiceberg_opens_no_file_is_refused(
+    spark: Any, namespace: str, tmp_path: Path, name: str
+) -> None:
+    table = f"{namespace}.t"
+    run(
+        spark,
+        f"CREATE EXTERNAL TABLE {table} (id INT) STORED AS PARQUET LOCATION 'file:{tmp_path}/{name}'",
+        f"INSERT INTO {table} VALUES (1)",
+    )
+    with pytest.raises(CannotMigrate, match="not every reader opens it"):
+        migrate(spark, table, progress=False)
 
 
 @pytest.mark.parametrize("keys", ["", "PARTITIONED BY (p STRING)"], ids=["one folder", "partitions"])
