@@ -176,3 +176,12 @@ def test_the_settings_of_the_command_line_are_used(nyc: Nyc) -> None:
     asked = Asked()
     nyc.run("--warehouse", "file:/elsewhere", "--set", "lock=none", asked=asked)
     assert (asked.settings[0].warehouse, asked.settings[0].lock) == ("file:/elsewhere", "none")
+
+
+def test_a_key_of_the_row_refuses_the_table_until_it_is_named(nyc: Nyc) -> None:
+    nyc.table(MONTHS, parameters={"parquet.new": "1", "hive.new": "1"})
+    refused = nyc.run("--ignore-key", "parquet.new")
+    assert refused.exit_code != 0
+    assert "'hive.new'" in refused.output
+    assert "'parquet.new'" not in refused.output
+    assert nyc.answer("--ignore-key", "parquet.new", "--ignore-key", "hive.new")["outcome"] == "done"

@@ -62,3 +62,13 @@ def test_what_users_call_opens_the_driver(nyc: Lake, monkeypatch: pytest.MonkeyP
     assert outcomes(done) == [("nyc.airports", "done")]
     with pytest.raises(NoSuchNamespace):
         migrate_database(SPARK, "nowhere")
+
+
+def test_keys_that_the_caller_lets_pass_refuse_no_table(nyc: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "driver_of", nyc.opens_driver())
+    nyc.table(MONTHS, name=FLOWN, parameters={"skip.header.line.count": "1"})
+    refused = migrate_database(SPARK, "nyc", like="flown", progress=False)
+    assert outcomes(refused) == [("nyc.flown", "failed")]
+    assert "'skip.header.line.count' (parameter)" in refused[0].error
+    ignored = migrate_database(SPARK, "nyc", like="flown", ignore_keys=["Skip.Header.Line.Count"], progress=False)
+    assert outcomes(ignored) == [("nyc.flown", "done")]

@@ -13,6 +13,8 @@ import pytest
 from iceberg_hms.coordinator.hive_ports import HiveColumn
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CannotMigrate, InvalidInput, MetastoreRefused, NotAnIcebergTable, RequirementFailed
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import NestedField, parse_type
 from iceberg_hms.migration import more_files, reversal
 from iceberg_hms.migration.more_files import add_files, late_files, take_files
 from iceberg_hms.migration.report import MigrationReport
@@ -317,3 +319,30 @@ def test_hive_columns_of_the_source_must_fit(events: Lake) -> None:
     events.pointer.rows[FLIGHTS] = replace(row, partition_keys=(HiveColumn("month", "int"), HiveColumn("day", "int")))
     with pytest.raises(InvalidInput, match="is partitioned by month, day"):
         take(events)
+
+
+# What the catalog says of the source.
+
+
+def test_keys_of_the_source_that_change_rows_refuse_it_and_late_files_do_not_ask(lake: Lake) -> None:
+    lake.table(MONTHS, parameters={"parquet.new": "1"})
+    lake.catalog.create_table(EVENTS, TABLE, partition_spec=["month"])
+    with pytest.raises(InvalidInput, match=r"Cannot migrate nyc.flights: 'parquet.new'"):
+        take(lake)
+    assert taken(lake) == {}
+    assert take(lake, ignore_keys=["parquet.new"]).files == 4
+    lake.migrate(ignore_keys=["parquet.new"])
+    assert lake.late().count == 0
+
+
+def test_a_column_that_would_have_another_value_where_files_lack_it_is_refused(lake: Lake) -> None:
+    lake.table(MONTHS)
+    columns = {"id": "long", "carrier": "string", "delay": "double", "month": "int"}
+    fields = [NestedField(at, name, parse_type(type_)) for at, (name, type_) in enumerate(columns.items(), 1)]
+    fields[2] = replace(fields[2], initial_default=1.5)
+    table = Schema.of(fields)
+    lake.catalog.create_table(EVENTS, table, partition_spec=["month"], properties={"format-version": "3"})
+    with pytest.raises(InvalidInput, match=r"column delay: files that lack it have null .* have 1.5") as caught:
+        take(lake)
+    assert "EXISTS_DEFAULT" in caught.value.next_step
+    assert take(lake, ignore_keys=["EXISTS_DEFAULT"]).files == 4
