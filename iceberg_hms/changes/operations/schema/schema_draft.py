@@ -74,7 +74,9 @@ class SchemaDraft:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"Cannot add a column without a name: {path!r}")
         siblings = self._siblings(parent)
-        taken = _alike(siblings, name, self.case_sensitive)
+        # Not only a sibling: "points.element" is the element itself, and would be the path of a field `element` in it.
+        named = self._find(shown_path(path))
+        taken = [*_alike(siblings, name, self.case_sensitive), *([] if named is None else [named])]
         if any(each.id not in self.edits.deleted for each in taken) or self._key(full) in self._added_ids:
             raise InvalidInput(f"Cannot add column, name already exists: {full}")
         value = self._default(full, type_, default)

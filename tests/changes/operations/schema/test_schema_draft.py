@@ -251,6 +251,10 @@ def test_an_identifier_field_stays_required_and_is_not_deleted() -> None:
 REFUSED: list[tuple[str, Steps, str]] = [
     ("taken", lambda d: d.add_column("level", types.INT), "name already exists: level"),
     ("taken inside", lambda d: d.add_column("points.x", types.INT), "name already exists: points.element.x"),
+    *(
+        (f"taken by a part, {path}", lambda d, path=path: d.add_column(path, types.INT), "name already exists")
+        for path in ("points.element", ("points", "element"), "scores.value", "scores.key", ("scores", "key"))
+    ),
     (
         "added twice",
         lambda d: (d.add_column("n", types.INT), d.add_column(("n",), types.INT)),
