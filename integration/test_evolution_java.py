@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from iceberg_hms.changes.operations.schema.schema_draft import SchemaDraft
 from iceberg_hms.errors import InvalidInput
@@ -116,7 +117,7 @@ def javas(table: Any, iceberg: Any, verb: Verb, path: str) -> Outcome:
     try:
         verb.java(update, iceberg.types, path)
         return outcome(json.loads(iceberg.SchemaParser.toJson(update.apply())))
-    except Py4JJavaError:
+    except (Py4JJavaError, PySparkException):
         return None
 
 

@@ -1,7 +1,9 @@
 """A table object: the state that it has, how it follows the table, and whose names its verbs have."""
 
 import inspect
+import uuid
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,8 @@ from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.errors import InvalidInput, NoSuchTable
 from iceberg_hms.expressions import col
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.schema.transforms import parse_transform
+from iceberg_hms.format.schema.types import parse_type
 from tests.format.missing_values import MISSING
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
@@ -180,3 +184,57 @@ def test_a_timestamp_of_another_library_deletes_the_rows_that_its_text_does(cata
         with pytest.raises(InvalidInput, match="it takes no nanoseconds"):
             table.delete(col("t") < value)
     assert live(table) == {"file:/d/m"}
+
+
+#: Types of columns, and a value of each; None: of a type without one in partitions.
+VALUES = {
+    "boolean": True,
+    "int": 34,
+    "long": 34,
+    "float": 1.5,
+    "double": 1.5,
+    "decimal(9, 2)": Decimal("14.20"),
+    "string": "iceberg",
+    "uuid": uuid.UUID(int=7),
+    "binary": b"abcd",
+    "fixed[4]": b"abcd",
+    "date": 17_486,
+    "time": 81_068_000_000,
+    "timestamp": 1_510_871_468 * 10**6,
+    "timestamptz": -1,
+    "timestamp_ns": -1,
+    "timestamptz_ns": 1_510_871_468 * 10**9,
+    "unknown": None,
+    "variant": None,
+    "geometry": None,
+    "geography": None,
+}
+TRANSFORMS = ("identity", "bucket[4]", "truncate[3]", "year", "month", "day", "hour", "void")
+#: Those that a column may not have: its type has none, or not all readers agree on the form of such values.
+REFUSED = {
+    *((kind, "identity") for kind in ("fixed[4]", "variant", "geometry", "geography")),
+    *((kind, "void") for kind in ("variant", "geometry", "geography")),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_table_is_partitioned_by_each_transform_or_is_not_made(catalog, kind):
+    of, value = parse_type(kind), VALUES[kind]
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "c", "required": False, "type": kind}]}
+    for number, text in enumerate(TRANSFORMS):
+        transform, name = parse_transform(text), f"logging.t{number}"
+        options = {"partition_spec": {"fields": [{"source-id": 1, "field-id": 1000, "name": "p", "transform": text}]}}
+        make = partial(catalog.create_table, name, schema, properties={"format-version": "3"}, **options)
+        if (kind, text) in REFUSED or not transform.can_transform(of):
+            with pytest.raises(InvalidInput):
+                make()
+            assert not catalog.table_exists(name)
+            continue
+        table = make()
+        partitions = {"file:/in/a": transform.apply(value, of), "file:/in/b": None}
+        table.append([DataFile(path, "PARQUET", 1, 10, {"p": each}) for path, each in partitions.items()])
+        assert live(table) == set(partitions)
+        plan = table.scan(col("c").is_not_null()).plan().column("path").to_pylist()
+        assert "file:/in/a" in plan or value is None
+        table.delete("true")
+        assert live(table) == set()

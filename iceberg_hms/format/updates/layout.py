@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.errors import DoesNotFit, InvalidInput
 from iceberg_hms.format.schema.new_schemas import new_table_schema
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
-from iceberg_hms.format.schema.transforms import UnknownTransform
+from iceberg_hms.format.schema.transforms import UnknownTransform, Void
+from iceberg_hms.format.schema.values import kind_of
 from iceberg_hms.format.updates.draft import MetadataDraft
+
+#: The types of partition values that all readers of manifests read alike. Java has a length before a fixed value,
+#: against its own schema (apache/iceberg#17501).
+_STORED: Final = frozenset(
+    {"boolean", "int", "long", "float", "double", "decimal", "string", "uuid", "binary", "unknown"}
+    | {"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     with _judged(draft):
         _check_identity_names(spec, schema)
         spec.check_compatible(schema)
+        _check_values(spec, schema)
     spec_id = draft.specs.next_id(0)
     ids = _field_ids(draft, spec)
     new = PartitionSpec.of(map(_with_field_id, spec.fields, ids), spec_id=spec_id)
@@ -163,6 +172,19 @@ def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
         if isinstance(field.transform, UnknownTransform):
             several = " of several columns" if field.more_source_ids else ""
             raise InvalidInput(f"Unknown transform: {field.transform}{several}")
+
+
+def _check_values(spec: PartitionSpec, schema: Schema) -> None:
+    """Raises InvalidInput for a field whose values not all readers find in a manifest."""
+    for field, result in zip(spec.fields, spec.partition_type(schema).fields, strict=True):
+        kind = kind_of(result.type)
+        # A field that was dropped from a table of version 1 has no values.
+        if kind not in _STORED and not (kind == "fixed" and isinstance(field.transform, Void)):
+            raise InvalidInput(
+                f"Cannot partition by {field.transform} of {schema.name_of(field.source_id)}: readers of manifests do "
+                f"not agree on the form of values of type {result.type}",
+                next_step="partition by bucket of the column, or by a column of type binary",
+            )
 
 
 def _check_identity_names(spec: PartitionSpec, schema: Schema) -> None:
