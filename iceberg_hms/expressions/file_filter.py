@@ -128,7 +128,7 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
     """
     field_id, decode = predicate.field_id, _decoder(predicate)
     is_nested = len(predicate.path) > 1
-    is_floating = values.kind_of(predicate.type) in FLOATING
+    is_floating, is_transformed = values.kind_of(predicate.type) in FLOATING, predicate.transform is not None
 
     def of_file(data_file: DataFile) -> ValueRange:
         counts, nulls = data_file.value_counts, data_file.null_value_counts
@@ -143,11 +143,14 @@ def metrics_range(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]
         high = None if upper is None else decode(upper)
         may_be_null = null != 0 or (is_nested and count != data_file.record_count)
         only_nulls = count is not None and count == null
+        if (is_floating or is_transformed) and (
+            (lower is not None and low is None) or (upper is not None and high is None)
+        ):
+            # One is NaN: the writer took NaN for a number, so that the other one proves nothing. Or the transform
+            # gives some values a place above greater ones.
+            low = high = None
         if not is_floating:
             return ValueRange(low, high, may_be_null, False, only_nulls)
-        if (lower is not None and low is None) or (upper is not None and high is None):
-            # One is NaN: the writer took NaN for a number, so that the other one proves nothing.
-            low = high = None
         nans = data_file.nan_value_counts
         nan = None if nans is None else nans.get(field_id)
         only_nans = nan is not None and nan > 0 and nan == count
@@ -163,7 +166,7 @@ def _decoder(predicate: BoundPredicate) -> Callable[[bytes], Any]:
     decode = bound_decoder(of)
     if transform is None:
         return decode
-    return (lambda data: transform.apply(decode(data), of)) if transform.keeps_order else lambda _: None
+    return lambda data: transform.apply_in_order(decode(data), of)
 
 
 def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[Sequence[FieldSummary]], bool]:

@@ -7,6 +7,9 @@ Java before 1.0 wrote wrong partition values for times before 1970: truncated to
 projections of such times allow for both. Those of a predicate on a transform do so for who must not miss a row; a plan
 follows Java (ProjectionUtil.projectTransformPredicate), since Spark leaves such a predicate to the plan, and takes all
 rows of what it gets. as_stored: the value of a partition is that of its rows' transform.
+
+Truncated numbers near the least one of their type have a partition near the greatest one
+(`Truncate.first_in_order`). Java misses such rows; here what is less than a number may be in any partition.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ _NULLS = frozenset({_O.IS_NULL, _O.NOT_NULL})
 _INTS = (-(2**31), 2**31 - 1)
 _LIMITS = {"int": _INTS, "date": _INTS}
 _LONGS = (-(2**63), 2**63 - 1)
+#: `Truncate.first_in_order` where no int is.
+_NOWHERE = 2**31
 
 #: The operator and the values of a projection.
 _Projected = tuple[Operator, tuple[Any, ...] | frozenset[Any]]
@@ -92,17 +97,19 @@ def _project(
 
 def _inclusive(predicate: BoundPredicate, transform: Transform) -> _Projected | None:
     operator, of = predicate.operator, predicate.type
+    ordered = _first_in_order(transform, of)
     if operator in (_O.EQ, _O.IN):
-        return _O.IN, frozenset(transform.apply(value, of) for value in predicate.values)
+        found = frozenset(transform.apply(value, of) for value in predicate.values)
+        return None if ordered == _NOWHERE else (_O.IN, found)
     if isinstance(transform, Bucket):
         return None
     match operator:
         case _O.LT | _O.LT_EQ:
             last = _step(predicate.value, of, -1) if operator is _O.LT else predicate.value
-            return None if last is None else (_O.LT_EQ, (transform.apply(last, of),))
+            return None if last is None or ordered is not None else (_O.LT_EQ, (transform.apply(last, of),))
         case _O.GT | _O.GT_EQ:
             first = _step(predicate.value, of, 1) if operator is _O.GT else predicate.value
-            return None if first is None else (_O.GT_EQ, (transform.apply(first, of),))
+            return None if first is None or _wraps(first, ordered) else (_O.GT_EQ, (transform.apply(first, of),))
         case _O.STARTS_WITH:
             return operator, (transform.apply(predicate.value, of),)
         case _O.NOT_STARTS_WITH if isinstance(transform, Truncate) and len(predicate.value) <= transform.width:
@@ -112,22 +119,32 @@ def _inclusive(predicate: BoundPredicate, transform: Transform) -> _Projected | 
 
 def _strict(predicate: BoundPredicate, transform: Transform) -> _Projected | None:
     operator, of = predicate.operator, predicate.type
+    ordered = _first_in_order(transform, of)
     if operator in (_O.NOT_EQ, _O.NOT_IN):
-        return _O.NOT_IN, frozenset(transform.apply(value, of) for value in predicate.values)
+        found = frozenset(transform.apply(value, of) for value in predicate.values)
+        return None if ordered == _NOWHERE else (_O.NOT_IN, found)
     if isinstance(transform, Bucket):
         return None
     match operator:
         case _O.LT | _O.LT_EQ:
             beyond = _step(predicate.value, of, 1) if operator is _O.LT_EQ else predicate.value
-            return None if beyond is None else (_O.LT, (transform.apply(beyond, of),))
+            return None if beyond is None or _wraps(beyond, ordered) else (_O.LT, (transform.apply(beyond, of),))
         case _O.GT | _O.GT_EQ:
             before = _step(predicate.value, of, -1) if operator is _O.GT_EQ else predicate.value
-            return None if before is None else (_O.GT, (transform.apply(before, of),))
+            return None if before is None or ordered is not None else (_O.GT, (transform.apply(before, of),))
         case _O.STARTS_WITH if isinstance(transform, Truncate) and len(predicate.value) <= transform.width:
             return operator, (predicate.value,)
         case _O.NOT_STARTS_WITH:
             return operator, (transform.apply(predicate.value, of),)
     return None
+
+
+def _first_in_order(transform: Transform, of: Type) -> int | None:
+    return transform.first_in_order(of) if isinstance(transform, Truncate) else None
+
+
+def _wraps(value: Any, ordered: int | None) -> bool:
+    return ordered is not None and value < ordered
 
 
 def _on_column(predicate: BoundPredicate) -> BoundPredicate:

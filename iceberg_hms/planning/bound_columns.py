@@ -62,7 +62,8 @@ def decoded_bounds(batch: pa.RecordBatch, predicate: BoundPredicate) -> tuple[pa
     has one. If it compares what a transform makes, that keeps the order of values.
 
     Where one of two floats is NaN or cannot be read, both are null: its writer took NaN for a number, so that the other
-    one proves nothing. Raises ValueError or an error of Arrow for bounds that it cannot hold."""
+    one proves nothing. Likewise where a transform has another order (`Transform.apply_in_order`). Raises ValueError or
+    an error of Arrow for bounds that it cannot hold."""
     of = predicate.source or predicate.type
     stored = [
         layout.column(batch, layout.statistic(name, predicate.field_id))
@@ -71,8 +72,7 @@ def decoded_bounds(batch: pa.RecordBatch, predicate: BoundPredicate) -> tuple[pa
     low, high = (None if each is None else _decoded(each, of) for each in stored)
     if predicate.transform is not None:
         low, high = (None if each is None else _transformed(each, predicate.transform, of) for each in (low, high))
-        return low, high
-    if values.kind_of(of) not in FLOATING:
+    elif values.kind_of(of) not in FLOATING:
         return low, high
     worthless = None
     for before, after in zip(stored, (low, high), strict=True):
@@ -94,7 +94,7 @@ def _transformed(column: pa.Array, transform: Transform, of: Type) -> pa.Array:
         # There are far fewer days than times.
         column, of = _floor_divided(column, per_day), _DATE
     encoded = column.dictionary_encode()
-    found = [transform.apply(each, of) for each in encoded.dictionary.to_pylist()]
+    found = [transform.apply_in_order(each, of) for each in encoded.dictionary.to_pylist()]
     return pa.array(found, result).take(encoded.indices)
 
 

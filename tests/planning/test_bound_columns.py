@@ -139,6 +139,7 @@ def test_no_files_have_no_bounds() -> None:
         ("timestamp", "day", [struct.pack("<i", -3)], [-3]),
         ("date", "month", [struct.pack("<i", each) for each in (-1, 31)], [-1, 1]),
         ("int", "truncate[10]", [struct.pack("<i", each) for each in (-1, 19)], [-10, 10]),
+        ("int", "truncate[10]", [struct.pack("<i", each) for each in (-(2**31), 19)], [None, 10]),
         ("string", "truncate[1]", [b"ab", "\U0001f600b".encode(), b"\xff"], ["a", "\U0001f600", None]),
         ("decimal(9,2)", "truncate[50]", [b"\x33", b"\xff"], [Decimal("0.50"), Decimal("-0.50")]),
     ],

@@ -27,6 +27,7 @@ _MAX_DIGITS = len(str(MAX_INT))
 _INT = PrimitiveType("int")
 _DATE = PrimitiveType("date")
 _MICROS = frozenset({"timestamp", "timestamptz"})
+_BITS = {"int": 32, "long": 64}
 _NANOS = frozenset({"timestamp_ns", "timestamptz_ns"})
 _TIMESTAMPS = _MICROS | _NANOS
 
@@ -64,6 +65,10 @@ class Transform:
             return self._apply(value, source)
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
             raise InvalidInput(f"{self} cannot be applied to {value!r} as {source}: {error}") from error
+
+    def apply_in_order(self, bound: Any, source: Type) -> Any:
+        """The result for a bound of values, if it bounds their results too; None: it proves nothing of them."""
+        return self.apply(bound, source) if self.keeps_order else None
 
     def human(self, value: Any, result: Type) -> str:
         """A partition value as Java writes it in paths: `2021-04-01-10` for an hour; None is `null`."""
@@ -110,7 +115,10 @@ class Bucket(Transform):
 
 @dataclass(frozen=True)
 class Truncate(Transform):
-    """Numbers rounded down to a multiple of `width`; strings and binary cut to `width` code points or bytes."""
+    """Numbers rounded down to a multiple of `width`; strings and binary cut to `width` code points or bytes.
+
+    Below the least int or long the results wrap, as in Java (TruncateUtil): the least int is in a partition near the
+    greatest one."""
 
     width: int
     keeps_order = True
@@ -118,13 +126,29 @@ class Truncate(Transform):
 
     def _apply(self, value: Any, source: Type) -> Any:
         match values.kind_of(source):
-            case "int" | "long":
-                return value - value % self.width
+            case "int" | "long" as kind:
+                limit = 1 << (_BITS[kind] - 1)
+                return (value - value % self.width + limit) % (2 * limit) - limit
             case "decimal" if isinstance(source, PrimitiveType):
                 number = values.unscaled(value, source.scale)
                 return values.from_unscaled(number - number % self.width, source.scale)
             case _:
                 return value[: self.width]
+
+    def apply_in_order(self, bound: Any, source: Type) -> Any:
+        first = self.first_in_order(source)
+        return None if first is not None and bound is not None and bound < first else self.apply(bound, source)
+
+    def first_in_order(self, source: Type) -> int | None:
+        """The least int or long from which on results keep the order of their values; None: all do. It is beyond the
+        type for ints with a width for which Java's sums wrap: there a partition says nothing of its rows."""
+        bits = _BITS.get(values.kind_of(source))
+        if bits is None:
+            return None
+        limit = 1 << (bits - 1)
+        if bits == _BITS["int"] and self.width > limit // 2:
+            return limit
+        return limit % self.width - limit if limit % self.width else None
 
     def __str__(self) -> str:
         return f"truncate[{self.width}]"
