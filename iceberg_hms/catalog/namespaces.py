@@ -35,7 +35,7 @@ class NamespaceUpdate:
             raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         gone = set(removals)
         kept = {key: each for key, each in present.items() if key not in gone}
-        _check_size(present, {**kept, **updates})
+        _check_texts(present, {**kept, **updates})
         removed = tuple(sorted(key for key in gone if key in present))
         return cls(tuple(sorted(updates)), removed, tuple(sorted(gone.difference(removed))))
 
@@ -65,12 +65,12 @@ class NamespaceOperations(ABC):
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a database. Its default `location` is `<warehouse>/<namespace>.db`, as in Hive.
-        Raises AlreadyExists, InvalidInput (also for properties beyond `NAMESPACE_SIZE_MAX`)."""
+        Raises AlreadyExists, InvalidInput (also for values that are no texts, and beyond `NAMESPACE_SIZE_MAX`)."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
         if NAMESPACE_LOCATION not in wanted and self.services.settings.warehouse:
             wanted[NAMESPACE_LOCATION] = f"{self.services.settings.warehouse.rstrip('/')}/{name}.db"
-        _check_size({}, wanted)
+        _check_texts({}, wanted)
         self._check_namespace_location(name, wanted)
         self.services.namespaces.create(name, wanted)
 
@@ -110,8 +110,12 @@ class NamespaceOperations(ABC):
             refuse_shared_namespace(self.services, name, location)
 
 
-def _check_size(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raises InvalidInput if the properties of a namespace grow beyond `NAMESPACE_SIZE_MAX`."""
+def _check_texts(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidInput for a property that is no text, and if the properties of a namespace grow beyond
+    `NAMESPACE_SIZE_MAX`."""
+    for name, value in after.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidInput(f"A property of a namespace is text, found {value!r} for {name!r}")
     size, bound = _size(after), max(NAMESPACE_SIZE_MAX, _size(before))
     if size > bound:
         raise InvalidInput(

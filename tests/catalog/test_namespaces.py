@@ -4,6 +4,7 @@ import pytest
 
 from iceberg_hms.catalog.namespaces import NAMESPACE_SIZE_MAX
 from iceberg_hms.errors import InvalidInput, NoSuchNamespace
+from tests.format.missing_values import MISSING
 
 
 def test_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
@@ -29,3 +30,12 @@ def test_a_namespaces_properties_have_a_bound(catalog):
     assert "more" not in catalog.load_namespace_properties("large")
     catalog.update_namespace_properties("large", updates={"more": "m" * 1_000}, removals=["comment"])
     assert "comment" not in catalog.load_namespace_properties("large")
+
+
+def test_a_property_is_a_text(catalog):
+    for value in (None, 5, *MISSING.values()):
+        with pytest.raises(InvalidInput, match="A property of a namespace is text"):
+            catalog.create_namespace("new", {"owner": value})
+        with pytest.raises(InvalidInput, match="A property of a namespace is text"):
+            catalog.update_namespace_properties("logging", updates={"owner": value})
+    assert not catalog.namespace_exists("new")
