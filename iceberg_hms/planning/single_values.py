@@ -13,8 +13,6 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import Type
 
-#: The last year of four digits.
-_YEAR_MAX: Final = 9_999
 #: Units after the seconds of these types.
 _DIGITS: Final = {"time": 6, "timestamp": 6, "timestamptz": 6, "timestamp_ns": 9, "timestamptz_ns": 9}
 
@@ -42,7 +40,7 @@ def value_json(of: Type, value: Any) -> str:
         case "uuid":
             return f'"{value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value)}"'
         case "date":
-            return f'"{_date(value)}"'
+            return f'"{values.iso_date(value)}"'
         case "time":
             return f'"{_clock(value, 6)}"'
         case "timestamp" | "timestamptz" | "timestamp_ns" | "timestamptz_ns":
@@ -68,13 +66,6 @@ def _decimal(value: Decimal) -> str:
     return str(value) if isinstance(exponent, int) and exponent > 0 else format(value, "f")
 
 
-def _date(days: int) -> str:
-    year, month, day = values.civil(days)
-    # ISO 8601, and all who parse it, want the sign of a year that is longer than usual.
-    sign = "-" if year < 0 else "+" if year > _YEAR_MAX else ""
-    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
-
-
 def _clock(units: int, digits: int) -> str:
     seconds, fraction = divmod(units, 10**digits)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:0{digits}d}"
@@ -84,4 +75,4 @@ def _timestamp(kind: str, units: int) -> str:
     digits = _DIGITS[kind]
     days, within = divmod(units, 86_400 * 10**digits)
     zone = "+00:00" if kind.startswith("timestamptz") else ""
-    return f"{_date(days)}T{_clock(within, digits)}{zone}"
+    return f"{values.iso_date(days)}T{_clock(within, digits)}{zone}"

@@ -22,6 +22,8 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 
 _MICROS_PER_DAY = 86_400_000_000
+#: The last year of four digits.
+_YEAR_MAX = 9_999
 #: Far more than a decimal's 38: what a huge exponent would cost is what matters.
 _MAX_DIGITS = 1_000
 
@@ -149,7 +151,7 @@ def human(of: Type, value: Any) -> str:
         case "date":
             return date_text(value)
         case "time":
-            return _clock_text(value, 6)
+            return _time_text(value)
         case "timestamp":
             return _timestamp_text(value, 6)
         case "timestamptz":
@@ -180,16 +182,31 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def date_text(days: int) -> str:
-    """`2021-04-01` for 18718."""
+    """`2021-04-01` for 18718; years before 0 and after 9999 as Java's TransformUtil.humanDay writes them."""
     return "{:04d}-{:02d}-{:02d}".format(*civil(days))
 
 
-def _clock_text(units: int, digits: int) -> str:
-    seconds, fraction = divmod(units, 10**digits)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{text}.{fraction:0{digits}d}" if fraction else text
+def iso_date(days: int) -> str:
+    """As ISO 8601 has it, and all who parse it: a year that is longer than usual has a sign."""
+    year, month, day = civil(days)
+    sign = "-" if year < 0 else "+" if year > _YEAR_MAX else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+
+
+def _time_text(micros: int) -> str:
+    """As Java's LocalTime: without seconds where they are 0, and with groups of three digits behind them."""
+    seconds, fraction = divmod(micros, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if seconds % 60 or fraction:
+        text += f":{seconds % 60:02d}"
+    if fraction:
+        text += f".{fraction:06d}" if fraction % 1_000 else f".{fraction // 1_000:03d}"
+    return text
 
 
 def _timestamp_text(units: int, digits: int) -> str:
+    """As Java's DateTimeFormatter.ISO_LOCAL_DATE_TIME."""
     days, within = divmod(units, 86_400 * 10**digits)
-    return f"{date_text(days)}T{_clock_text(within, digits)}"
+    seconds, fraction = divmod(within, 10**digits)
+    text = f"{iso_date(days)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{fraction:0{digits}d}".rstrip("0") if fraction else text
