@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from iceberg_hms.migration.known_keys import KEYS, KeyPlace, RowKey, Verdict
+from iceberg_hms.migration.known_keys import INTERPRETED, KEYS, KeyPlace, RowKey, Verdict
 
 DOCS: Final = Path(__file__).parents[2] / "docs" / "migration.md"
 _BEGIN: Final = "<!-- the keys, by python -m tests.migration.key_table -->\n"
@@ -25,7 +25,11 @@ _PLACES: Final = {
 def text_of_keys() -> str:
     """The table: a line for the keys that share their place, what becomes of them, and why."""
     counts = ", ".join(f"{sum(key.verdict is each for key in KEYS)} are {each}" for each in Verdict)
-    lines = [f"{len(KEYS)} keys: {counts}.", "", "| keys | where | what becomes of them |", "|---|---|---|"]
+    begins = ", ".join(f"`{each}`" for each in INTERPRETED)
+    lines = [
+        f"{len(KEYS)} keys: {counts}. Unknown parameters are refused that begin with {begins}, or have `.parquet.`"
+    ]
+    lines += ["or `.orc.` in them.", "", "| keys | where | what becomes of them |", "|---|---|---|"]
     lines += [_line(list(group)) for _, group in groupby(KEYS, key=_outcome)]
     return "\n".join(lines) + "\n"
 
