@@ -15,7 +15,6 @@ _PAIR: Final = re.compile(r"([^=/]+)=([^/]*)")
 _ESCAPE: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
 #: What only some decode, or to different characters: Java's numbers have signs, and digits of all scripts.
 _DISPUTED: Final = re.compile(r"%(?:[89A-Fa-f][0-9A-Fa-f]|\+[0-9A-Fa-f]|-0|[^\x00-\x7f].|[\x00-\x7f][^\x00-\x7f])")
-_ODD_NAME: Final = re.compile(r"(?:^|/)[._]|\._COPYING_$")
 
 #: How the names of Parquet's summaries begin.
 _SUMMARIES: Final = ("_metadata", "_common_metadata")
@@ -50,12 +49,12 @@ class FolderNames:
     def is_hidden(self, path: str) -> bool:
         """Whether a name in the path of a file begins with `_` or `.`, as Hive and Iceberg see it. path: below the
         table's folder."""
-        return _ODD_NAME.search(path) is not None and any(map(_begins_hidden, self._judged(path)))
+        return not _is_plain(path) and any(map(_begins_hidden, self._judged(path)))
 
     def readers(self, path: str) -> Readers:
         """Who reads a file. path: as for `is_hidden`. Spark's rule is that of its HadoopFSUtils
         (shouldFilterOutPathName) and PartitioningAwareFileIndex (isDataPath)."""
-        if _ODD_NAME.search(path) is None:
+        if _is_plain(path):
             return Readers.BOTH
         *folders, name = self._judged(path)
         if any(map(_begins_hidden, folders)):
@@ -80,6 +79,11 @@ class FolderNames:
             return unescaped(column) in self._columns
         except InvalidInput:
             return False
+
+
+def _is_plain(path: str) -> bool:
+    """Whether no name in a path has anything to judge: so it is with nearly every file, of millions."""
+    return not (path[:1] in ("_", ".") or "/_" in path or "/." in path or path.endswith(_COPYING))
 
 
 def _begins_hidden(name: str) -> bool:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableFolder, TableName
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreUnavailable
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreError, MetastoreUnavailable
 from iceberg_hms.format.locations import Location, may_contain, parse
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 
@@ -54,11 +54,11 @@ def overlapping(
     of the table's own database come first. One may come more than once.
 
     name: of the table, or with `for_view` of the view, that has or wants the folder, which does not count. needed: what
-    must be read; beyond that the search ends when time runs out. None: all that `hive` says. beside: further folders
-    of the table, with which the rows are compared. root: the folder of its database. A table around that would share
-    every folder in it, and does not count. elsewhere: its own database is not searched. seconds: how long that may
-    take. Raises InvalidInput for a folder that is no location, MetastoreUnavailable when time runs out,
-    MetastoreError."""
+    must be read; beyond that the search ends when time runs out, or when the metastore refuses. None: all that `hive`
+    says. beside: further folders of the table, with which the rows are compared. root: the folder of its database. A
+    table around that would share every folder in it, and does not count. elsewhere: its own database is not searched.
+    seconds: how long that may take. Raises InvalidInput for a folder that is no location, MetastoreUnavailable when
+    time runs out, MetastoreError."""
     real_path = ports.files.real_path
     folders = [resolved(each, real_path) for each in (folder, *beside)]
     wanted = [each for each in folders if each is not None]
@@ -84,48 +84,61 @@ def overlapping(
             shared = None if is_same else _shared(row, wanted[0], around, real_path)
             if shared is not None:
                 yield TableFolder(row.name, shared)
-    rows = _Rows(ports, databases, remaining)
-    near = rows.near(wanted) if hive is not HiveRows.UNREAD else ()
-    stages = [(HiveRows.NEAR, rows.of(near))]
-    if hive is HiveRows.ALL:
-        far = [each for each in databases if each not in near]
-        stages += [(HiveRows.ALL, rows.of(far)), (HiveRows.ALL, rows.partitions())]
+    rows = _Rows(ports, databases, wanted, remaining)
+    stages = [(HiveRows.NEAR, rows.near()), (HiveRows.ALL, rows.far()), (HiveRows.ALL, rows.partitions())]
     for stage, found in stages:
+        if stage.value > hive.value:
+            return
         try:
             for other in found:
                 theirs = resolved(other.location, real_path)
                 if other.name != name and any(_overlaps(theirs, each, around) for each in wanted):
                     yield other
-        except MetastoreUnavailable:
+        except MetastoreError as error:
             if needed is None or stage.value <= needed.value:
                 raise
-            logger.info("There was no time to read all rows for the folder %s", folder)
+            logger.info("Not all rows were read for the folder %s: %s", folder, error.message)
             return
 
 
 class _Rows:
     """The rows of databases, Hive's too, and the partitions of the tables among those that were read."""
 
-    def __init__(self, ports: CommitPorts, databases: Sequence[str], remaining: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ports: CommitPorts,
+        databases: Sequence[str],
+        wanted: Sequence[Location],
+        remaining: Callable[[], float],
+    ) -> None:
         self._ports = ports
         self._databases = databases
+        self._wanted = wanted
         self._remaining = remaining
+        self._near: Sequence[str] = ()
         self._partitioned: list[TableName] = []
 
-    def near(self, wanted: Sequence[Location]) -> Sequence[str]:
-        """The databases whose own folder is, contains or lies in one of these."""
+    def near(self) -> Iterator[TableFolder]:
+        """The rows of the databases whose own folder is, contains or lies in a wanted one. Raises MetastoreUnavailable
+        when time runs out."""
         real_path = self._ports.files.real_path
         folders = self._ports.pointer.database_folders(timeout_seconds=self._remaining())
-        return [
+        self._near = [
             database
             for database in self._databases
             if any(
-                _overlaps(resolved(each, real_path), one, None) for each in folders.get(database, ()) for one in wanted
+                _overlaps(resolved(each, real_path), one, None)
+                for each in folders.get(database, ())
+                for one in self._wanted
             )
         ]
+        yield from self._of(self._near)
 
-    def of(self, databases: Sequence[str]) -> Iterator[TableFolder]:
-        """Raises MetastoreUnavailable when time runs out."""
+    def far(self) -> Iterator[TableFolder]:
+        """Those of the others, after `near`. Raises as that."""
+        yield from self._of([each for each in self._databases if each not in self._near])
+
+    def _of(self, databases: Sequence[str]) -> Iterator[TableFolder]:
         for database in databases:
             for row in self._ports.pointer.folders_in(database, timeout_seconds=self._remaining()):
                 if row.is_partitioned:
@@ -133,7 +146,7 @@ class _Rows:
                 yield row
 
     def partitions(self) -> Iterator[TableFolder]:
-        """Raises as `of`."""
+        """Those of the tables that were read. Raises as `near`."""
         for name in self._partitioned:
             for folder in self._ports.pointer.partition_folders(name, timeout_seconds=self._remaining()):
                 yield TableFolder(name, folder)

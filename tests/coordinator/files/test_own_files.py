@@ -20,7 +20,7 @@ from iceberg_hms.coordinator.hive_ports import HiveColumn
 from iceberg_hms.coordinator.ports import HIVE_TABLE, OWNED_FOLDER, Pointer, TableName
 from iceberg_hms.coordinator.reading.metadata_cache import TableVersion
 from iceberg_hms.coordinator.staging.attempt import CommitAttempt
-from iceberg_hms.errors import MetastoreUnavailable, StorageError
+from iceberg_hms.errors import AccessDenied, MetastoreError, MetastoreUnavailable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
@@ -198,21 +198,28 @@ def test_a_search_that_others_wait_for_reads_the_rows_of_databases_around_alone(
     assert not find_own_files(harness.ports, replace(row, **recorded()), far=False).reason
 
 
-@pytest.mark.parametrize("method", ["folders_in", "partition_folders"])
-def test_rows_that_there_is_no_time_for_are_needed_only_near_a_folder_that_is_not_recorded(
-    harness: Harness, method: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [MetastoreUnavailable("no time", next_step=""), AccessDenied("not yours")])
+@pytest.mark.parametrize("method", ["database_folders", "folders_in", "partition_folders"])
+def test_rows_that_cannot_be_read_are_needed_only_near_a_folder_that_is_not_recorded(
+    harness: Harness, method: str, error: MetastoreError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_hive_table(harness, "other", FOLDER, partition=method == "partition_folders")
+    answer, calls = getattr(MemoryTablePointer, method), []
 
-    def slow(_: Any, name: Any, **options: Any) -> Any:
-        raise MetastoreUnavailable("no time", next_step="")
+    def fails(pointer: MemoryTablePointer, *arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        # The first look at the databases is for namespaces in the folder, and needed always.
+        if method == "database_folders" and len(calls) == 1:
+            return answer(pointer, *arguments, **options)
+        raise error
 
-    monkeypatch.setattr(MemoryTablePointer, method, slow)
+    monkeypatch.setattr(MemoryTablePointer, method, fails)
     assert not owner(harness, **recorded()).reason
+    calls.clear()
     if method == "partition_folders":
         assert not owner(harness).reason
     else:
-        with pytest.raises(MetastoreUnavailable):
+        with pytest.raises(type(error)):
             owner(harness)
 
 
