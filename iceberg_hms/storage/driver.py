@@ -76,7 +76,8 @@ class BatchDriver(Driver, Protocol):
 
     def remove_all(self, locations: Sequence[str]) -> Deleted:
         """Remove files, in as few requests as there are buckets. A file of which the store says nothing, or which it
-        may remove when it is asked for that file alone, is neither in `locations` nor in `failed`."""
+        may remove when it is asked for that file alone, is neither in `locations` nor in `failed`. Raises
+        StorageRefused if the store does not do this; it may remove single files all the same."""
         ...
 
 

@@ -128,10 +128,7 @@ class RemoteFiles:
                 return
             parts.append(found)
             settled = {*found.locations, *found.failed}
-            unsettled = [each for each in batch if each not in settled]
-            left.extend(unsettled)
-            if unsettled and not settled:
-                refused.append(StorageRefused("it does not say what became of any"))
+            left.extend(each for each in batch if each not in settled)
 
         batches = [locations[start : start + count] for start in range(0, len(locations), count)]
         self._gather([partial(remove, each) for each in batches])

@@ -58,8 +58,8 @@ def _log(name: TableName, why: str, found: Deleted) -> None:
     some = ", ".join(islice(found.failed, 1, NAMED_MAX))
     others = f" (nor {some}{', ...' if len(found.failed) > NAMED_MAX else ''})" if some else ""
     logger.warning(
-        "%s could not be deleted: %s%s; %d files of %s stay (%s): %s",
-        *(location, reason, others, len(found.failed), name, why, SWEEP),
+        "%s could not be deleted: %s%s; %d files of %s stay (%s)",
+        *(location, reason, others, len(found.failed), name, why),
     )
 
 

@@ -99,26 +99,27 @@ class BotocoreBucket:
     def delete_all(self, keys: Sequence[str]) -> tuple[set[str], dict[str, S3Failure]]:
         """Delete at most 1,000 objects in one request. Returns those that are gone, and why the store keeps others, by
         their keys. One that is in neither may still be there, and can be asked for alone: no request in XML can name
-        it, the store did not answer for it, or answered what need not hold for a request of its own. Raises
-        S3Failure."""
-        named = [key for key in keys if not _NOT_IN_XML.search(key)]
-        if not named:
+        it, the store did not answer for it, or answered what need not hold for a request of its own. Raises S3Failure,
+        also if the store settled none of them."""
+        asked = {key for key in keys if not _NOT_IN_XML.search(key)}
+        if not asked:
             return set(), {}
+        named = [{"Key": key} for key in keys if key in asked]
         with mapped():
             # Not quiet: silence would count as success, and a page of a proxy is silent too.
-            answer = self._client.delete_objects(
-                Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in named]}
-            )
-        # Unless it is asked for objects, an answer that names them is of another request.
-        asked = set(named)
-        gone = {each["Key"] for each in answer.get("Deleted", ()) if "Key" in each}
+            answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": named})
+        errors = {each.get("Key"): each for each in answer.get("Errors", ())}
+        gone = {each.get("Key") for each in answer.get("Deleted", ())} & asked - errors.keys()
         kept = {
-            each["Key"]: S3Failure(403, each["Code"], each.get("Message", "no reason"))
-            for each in answer.get("Errors", ())
-            if each.get("Code") in KEPT and "Key" in each
+            key: S3Failure(HTTPStatus.FORBIDDEN, errors[key]["Code"], errors[key].get("Message", "no reason"))
+            for key in errors.keys() & asked
+            if errors[key].get("Code") in KEPT
         }
-        failed = {each.get("Key") for each in answer.get("Errors", ())}
-        return (gone - failed) & asked, {key: failure for key, failure in kept.items() if key in asked}
+        if not gone and not kept:
+            error: dict[str, str] = next((errors[key] for key in errors.keys() & asked), {})
+            said = error.get("Message", "it does not say what became of any object")
+            raise S3Failure(HTTPStatus.BAD_REQUEST, error.get("Code", "nothing"), said)
+        return gone, kept
 
     def list_page(self, prefix: str, token: str | None) -> tuple[Sequence[Any], str | None]:
         """At most 1,000 objects as botocore describes them, and the token of the next page. Raises S3Failure."""
