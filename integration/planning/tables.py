@@ -122,6 +122,18 @@ def merge_on_read(version: int) -> tuple[Step, ...]:
     )
 
 
+#: After the upgrade, position deletes of whole partitions stay beside the deletion vectors that have their positions.
+UPGRADED: Final[tuple[Step, ...]] = (
+    "CREATE TABLE {t} (id BIGINT, k STRING) USING iceberg PARTITIONED BY (k) TBLPROPERTIES ('format-version' = '2', "
+    "'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition')",
+    "INSERT INTO {t} SELECT id, concat('k', id % 2) FROM range(20)",
+    "INSERT INTO {t} SELECT id, concat('k', id % 2) FROM range(20, 40)",
+    "DELETE FROM {t} WHERE id IN (2, 3, 4, 22, 23)",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')",
+    "DELETE FROM {t} WHERE id IN (5, 6)",
+)
+
+
 def _delete_equal(there: BothWays, table: str) -> None:
     """Delete the rows with id 2 and 5, by values, from all files that are there."""
     path = there.folder / f"{uuid.uuid4()}.parquet"
@@ -206,6 +218,7 @@ ALL: Final[dict[str, tuple[Step, ...]]] = {
     "version_1": VERSION_1,
     "positions": merge_on_read(2),
     "vectors": merge_on_read(3),
+    "upgraded": UPGRADED,
     "equality": EQUALITY,
     "lacking": LACKING,
     "branches": BRANCHES,

@@ -196,6 +196,12 @@ DELETES = [
         )
     ),
     Query("vectors", "SELECT id, _row_id FROM {t} WHERE id < 20", 15),
+    where("upgraded", 33, "true"),
+    where("upgraded", 16, "k = 'k0'"),
+    where("upgraded", 8, "k = 'k1' AND id < 20"),
+    Query("upgraded", "SELECT count(*), min(id), max(id) FROM {t}", 1),
+    Query("upgraded", "SELECT id, _row_id FROM {t} WHERE id < 10", 5),
+    Query("upgraded", "SELECT count(*) FROM {t} VERSION AS OF {v2}", 1),
     where("equality", 6, "true", quick=True),
     where("equality", 2, "id = 2", quick=True),
     where("equality", 2, "k = 'b'"),
@@ -299,6 +305,7 @@ READS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "position deletes": ("positions", lambda t: t.scan("k = 'k1'").to_arrow()),
     "count with deletes": ("positions", lambda t: t.scan().count()),
     "deletion vectors": ("vectors", lambda t: t.scan("id < 20").to_arrow()),
+    "vectors beside position deletes": ("upgraded", lambda t: t.scan("id < 30").to_arrow()),
     "empty": ("empty", lambda t: t.scan().to_arrow()),
 }
 QUICK_READS = frozenset(

@@ -1,6 +1,7 @@
 """Which delete files apply to a data file (spec: Scan Planning; Java: DeleteFileIndex).
 
-- A deletion vector applies to the data file that it references.
+- A deletion vector applies to the data file that it references, if that is as old or older. It has the positions of all
+  position delete files, so none of these applies beside it, whatever its sequence number.
 - A position delete file applies to the data file that it references, or to those of its partition that are within the
   bounds of its paths; to files with the same or an older data sequence number.
 - An equality delete file applies to all older data files of its partition, or of the table if its spec has no fields.
@@ -69,11 +70,17 @@ class DeleteIndex:
     def applying_to(self, data_file: DataFile, sequence_number: int) -> Iterator[ManifestEntry]:
         """The entries that may delete rows of a data file. sequence_number: the file's data sequence number."""
         columns = _DataColumns(data_file, self._base.schema)
+        named = [
+            each for each in self._by_path.get(file_key(data_file.file_path), ()) if sequence_number <= each.newest
+        ]
+        has_vector = any(each.entry.data_file.is_deletion_vector for each in named)
         for each in chain(
-            self._by_path.get(file_key(data_file.file_path), ()),
+            named,
             self._by_partition.get(partition_key(data_file), _NONE).near(columns),
             self._everywhere.near(columns),
         ):
+            if has_vector and each.is_position_file:
+                continue
             if sequence_number <= each.newest and each.may_delete(columns):
                 yield each.entry
 
@@ -92,13 +99,15 @@ class DeleteIndex:
 
 class _Deletes:
     """A delete file, with what is compared with each data file. newest: the largest sequence number of data files that
-    it applies to. columns: what it says of the columns whose values it names, by id."""
+    it applies to. columns: what it says of the columns whose values it names, by id. is_position_file: it has position
+    deletes, and is no deletion vector."""
 
-    __slots__ = ("columns", "entry", "newest")
+    __slots__ = ("columns", "entry", "is_position_file", "newest")
 
     def __init__(self, entry: ManifestEntry, columns: Mapping[int, _Column]) -> None:
         self.entry = entry
         is_position = entry.data_file.content == FileContent.POSITION_DELETES
+        self.is_position_file = is_position and not entry.data_file.is_deletion_vector
         self.newest = (entry.sequence_number or 0) - (0 if is_position else 1)
         self.columns = columns
 

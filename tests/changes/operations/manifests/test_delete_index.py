@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from uuid import UUID
@@ -67,6 +68,58 @@ def test_equality_deletes_without_a_partition_apply_everywhere() -> None:
 def test_deletes_of_one_data_file_apply_to_that_alone(deletes: DataFile) -> None:
     assert len(applying(deletes, to=data_file("a", "info"))) == 1
     assert applying(deletes, to=data_file("b", "info")) == []
+
+
+OF_A = "file:/data/a.parquet"
+PATH = {PATH_COLUMN: OF_A.encode()}
+#: Each kind of delete file that may apply beside a deletion vector of the data file a, and whether it does.
+BESIDE = {
+    "position deletes of the partition": (position_deletes("o", "info"), False),
+    "position deletes between bounds": (
+        position_deletes(
+            "o", "info", lower_bounds={PATH_COLUMN: b"file:/data/"}, upper_bounds={PATH_COLUMN: b"file:/data/z"}
+        ),
+        False,
+    ),
+    "position deletes that reference it": (position_deletes("o", "info", referenced_data_file=OF_A), False),
+    "position deletes with its path as bounds": (
+        position_deletes("o", "info", lower_bounds=PATH, upper_bounds=PATH),
+        False,
+    ),
+    "position deletes in ORC": (replace(position_deletes("o", "info"), file_format="ORC"), False),
+    "equality deletes of the partition": (equality_deletes("o", "info"), True),
+    "equality deletes of the table": (equality_deletes("o", spec_id=1), True),
+}
+#: Beside a vector of number 5: older, as old, newer.
+NUMBERS = [4, 5, 6]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("kind", BESIDE)
+@pytest.mark.parametrize("vector_first", [True, False])
+def test_no_position_deletes_apply_beside_a_deletion_vector(kind: str, number: int, vector_first: bool) -> None:
+    other, applies = BESIDE[kind]
+    found = [(deletion_vector("a", "info"), 5), (other, number)]
+    entries = [ManifestEntry(EntryStatus.ADDED, file, 1, at, at) for file, at in found]
+    index = DeleteIndex(entries if vector_first else reversed(entries), BASE)
+    names = [name_of(each.data_file) for each in index.applying_to(data_file("a", "info"), 3)]
+    assert ("o" in names) is applies
+    assert len(names) == 1 + applies
+    # Of another file of the partition nothing is superseded.
+    beside = [name_of(each.data_file) for each in index.applying_to(data_file("b", "info"), 3)]
+    alone = [name_of(each.data_file) for each in DeleteIndex(entries[1:], BASE).applying_to(data_file("b", "info"), 3)]
+    assert beside == alone
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_a_deletion_vector_of_an_older_file_of_the_path_supersedes_nothing(kind: str) -> None:
+    """The file was added again after the vector."""
+    other, _ = BESIDE[kind]
+    found = [(deletion_vector("a", "info"), 5), (other, 8)]
+    entries = [ManifestEntry(EntryStatus.ADDED, file, 1, at, at) for file, at in found]
+    assert [name_of(each.data_file) for each in DeleteIndex(entries, BASE).applying_to(data_file("a", "info"), 6)] == [
+        "o"
+    ]
 
 
 def test_deletes_of_several_data_files_reference_none() -> None:
