@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds, is_floating, of_floats
-from iceberg_hms.datafiles.parquet_types import INT96
+from iceberg_hms.datafiles.parquet_types import INT96, FileType
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import PrimitiveType
 
@@ -21,22 +21,21 @@ _JAVA_WRITER = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _TELLS_NAN_FROM = (1, 10)
 
 
-def column_statistics(footer: pq.FileMetaData, index: int, of: PrimitiveType) -> ColumnStatistics:
-    """Gather the column at a position over all row groups. of: the table's type, as which readers read it
-    (`parquet_types`)."""
+def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of: PrimitiveType) -> ColumnStatistics:
+    """Gather the column at a position over all row groups. stored: its type in the file. of: the table's type, as which
+    readers read it (`parquet_types`)."""
     size = count = 0
     nulls: int | None = 0
     # Statistics of INT96 are in no order.
-    bounded = footer.schema.column(index).physical_type != INT96
+    bounded = stored.physical != INT96
     lower = upper = None
-    never_null = footer.schema.column(index).max_definition_level == 0
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(index)
         size += chunk.total_compressed_size
         count += chunk.num_values
         found = chunk.statistics if chunk.is_stats_set else None
         chunk_nulls = found.null_count if found is not None and found.has_null_count else None
-        if chunk_nulls is None and never_null:
+        if chunk_nulls is None and stored.is_never_null:
             chunk_nulls = 0
         nulls = None if nulls is None or chunk_nulls is None else nulls + chunk_nulls
         if not bounded or chunk_nulls == chunk.num_values:

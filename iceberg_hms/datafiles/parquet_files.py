@@ -21,8 +21,6 @@ from iceberg_hms.format.schema.types import PrimitiveType
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 8
-#: How pyarrow shows a map in a Parquet schema.
-_MAP = "(Map)"
 #: What Spark and Hive 4 write into footers.
 _HIVE_PROLEPTIC = b"writer.date.proleptic"
 _SPARK_VERSION = b"org.apache.spark.version"
@@ -47,15 +45,14 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
     size, footer, raw = _read_footer(location, open_input)
     if not footer.num_rows:
         return None
-    *schema, text = _schema_of(footer)
-    old_maps = maps_of_old_form(location, raw) if _MAP in text else frozenset()
+    old_maps = maps_of_old_form(location, raw)
     matched = table.find_once(
         location,
-        (*schema, text, old_maps),
+        (*_schema_of(footer), old_maps),
         partial(parquet_columns, location, footer, table.metadata.format_version, old_maps),
     )
     statistics = {
-        each.field_id: column_statistics(footer, each.stored.index, each.type)
+        each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
         for each in matched.columns
         if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
     }

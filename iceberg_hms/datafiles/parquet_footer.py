@@ -15,6 +15,8 @@ _REPETITION, _NAME, _CONVERTED_TYPE = 3, 4, 6
 _MAP_KEY_VALUE: Final = 2
 _REPEATED: Final = 2
 
+#: The fields num_children, which is 1, and converted_type of such a map: files without them need not be parsed.
+_OLD_MAP: Final = b"\x15\x02\x15\x04"
 #: Kinds of values.
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS: Final = (4, 5, 6)
@@ -25,11 +27,13 @@ _LONG_LIST: Final = 15
 def maps_of_old_form(location: str, footer: bytes) -> frozenset[str]:
     """The names of the maps that are annotated with MAP_KEY_VALUE instead of MAP. pyarrow takes the two for one, and
     Java takes only the latter for a map. footer: FileMetaData, as the file has it. Raises CorruptFile."""
+    if _OLD_MAP not in footer:
+        return frozenset()
     try:
         for field, value in _Reader(footer).struct():
             if field == _SCHEMA:
                 return frozenset(_old_map(each) for each in value if _is_old_map(each))
-    except (IndexError, ValueError, TypeError) as error:
+    except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise CorruptFile(location, f"its Parquet footer cannot be read: {error}") from error
     return frozenset()
 

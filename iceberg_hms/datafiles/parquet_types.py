@@ -79,7 +79,7 @@ class FileType:
 
     physical: Parquet's physical type. logical: its logical type, with what distinguishes it, as in READABLE. arrow: the
     type that pyarrow restores, as in READABLE. size: precision and scale of decimals; of fixed-length bytes the length.
-    shown: all of it, for messages.
+    shown: all of it, for messages. is_never_null: whether it is required, and all that it is in.
     """
 
     physical: str
@@ -87,6 +87,7 @@ class FileType:
     arrow: str
     size: tuple[int, ...] = ()
     shown: str = ""
+    is_never_null: bool = False
 
 
 def file_type(column: pq.ColumnSchema, arrow: pa.DataType) -> FileType:
@@ -108,7 +109,7 @@ def file_type(column: pq.ColumnSchema, arrow: pa.DataType) -> FileType:
     shown = f"{logical}{size if logical == 'Decimal' else ''} ({physical})" if logical else physical
     if (physical, logical, kind) not in READABLE:
         shown += f", which pyarrow reads as {arrow}"
-    return FileType(physical, logical, kind, size, shown)
+    return FileType(physical, logical, kind, size, shown, column.max_definition_level == 0)
 
 
 def _arrow_kind(arrow: pa.DataType) -> str:

