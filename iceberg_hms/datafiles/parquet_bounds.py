@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds, is_floating, of_floats
-from iceberg_hms.datafiles.parquet_types import INT96, FileType
+from iceberg_hms.datafiles.file_columns import FileColumn
+from iceberg_hms.datafiles.parquet_types import INT96, FileType, unread_pages
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import PrimitiveType
 
@@ -21,16 +23,22 @@ _JAVA_WRITER = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _TELLS_NAN_FROM = (1, 10)
 
 
-def column_statistics(footer: pq.FileMetaData, index: int, stored: FileType, of: PrimitiveType) -> ColumnStatistics:
-    """Gather the column at a position over all row groups. stored: its type in the file. of: the table's type, as which
-    readers read it (`parquet_types`)."""
+def column_statistics(
+    location: str, footer: pq.FileMetaData, column: FileColumn, of: PrimitiveType
+) -> ColumnStatistics:
+    """Gather a leaf column of a file over all row groups. of: the table's type, as which readers read it
+    (`parquet_types`). Raises InvalidInput: a reader cannot read its pages."""
+    stored: FileType = column.stored
     size = count = 0
     nulls: int | None = 0
     # Statistics of INT96 are in no order.
     bounded = stored.physical != INT96
     lower = upper = None
     for number in range(footer.num_row_groups):
-        chunk = footer.row_group(number).column(index)
+        chunk = footer.row_group(number).column(column.index)
+        unread = unread_pages(stored, chunk)
+        if unread is not None:
+            raise InvalidInput(f"{location}: column {column.name} is {unread[0]} in the file", next_step=unread[1])
         size += chunk.total_compressed_size
         count += chunk.num_values
         found = chunk.statistics if chunk.is_stats_set else None

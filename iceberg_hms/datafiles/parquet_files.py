@@ -52,7 +52,7 @@ def found_in_parquet(location: str, table: TableOfFiles, open_input: Callable[[s
         partial(parquet_columns, location, footer, table.metadata.format_version, old_maps),
     )
     statistics = {
-        each.field_id: column_statistics(footer, each.stored.index, each.stored.stored, each.type)
+        each.field_id: column_statistics(location, footer, each.stored, each.type)
         for each in matched.columns
         if isinstance(each.type, PrimitiveType) and each.stored.shape == "leaf"
     }

@@ -54,6 +54,11 @@ _NULLS_VERSION: Final = 3
 #: PyIceberg's names of UTC (pyiceberg.io.pyarrow.UTC_ALIASES).
 _UTC: Final = frozenset({"UTC", "+00:00", "Etc/UTC", "Z"})
 
+#: What Java reads without a further library.
+_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4"})
+#: The encoding of booleans that Spark reads in vectors. Each chunk has RLE too, for its nulls.
+_PLAIN: Final = "PLAIN"
+
 #: The kind of a table's type -> what pyarrow has to write for it.
 _WRITTEN_AS: Final[Mapping[str, str]] = {
     "boolean": "pyarrow.bool_()",
@@ -132,6 +137,16 @@ def can_read(stored: FileType, format_version: int, wanted: PrimitiveType) -> bo
     if wanted.kind == "fixed":
         return wanted == types.fixed_type(stored.size[0])
     return stored.physical != INT96 or format_version <= _INT96_LAST_VERSION
+
+
+def unread_pages(stored: FileType, chunk: pq.ColumnChunkMetaData) -> tuple[str, str] | None:
+    """What a reader cannot read of the pages of a column in a row group, Java without a further library or Spark in
+    vectors, and how to write them instead. None: all read them."""
+    if chunk.compression not in _CODECS:
+        return f"compressed by {chunk.compression}", "write the file with zstd or snappy"
+    if stored.physical == "BOOLEAN" and _PLAIN not in chunk.encodings:
+        return "booleans in encoding RLE", "write the file with data pages of version 1"
+    return None
 
 
 def cast_to(wanted: Type) -> str:

@@ -49,6 +49,13 @@ def another_schema(table: SmallFiles, part: int) -> Path:
     return file
 
 
+def unsigned(table: SmallFiles, part: int) -> Path:
+    """PyIceberg reads it, Spark does not."""
+    file = table.file(part)
+    pq.write_table(pa.table({"id": pa.array([1], pa.uint16()), "name": ["x"]}), file)
+    return file
+
+
 def text(table: SmallFiles, part: int) -> Path:
     file = table.file(part)
     file.write_text("id,name\n1,x\n" * 10)
@@ -60,6 +67,7 @@ SPOILERS: dict[Callable[[SmallFiles, int], Path], str] = {
     cut_off: "it does not end with a Parquet footer",
     folder_gone: "its folder is gone",
     another_schema: "column id is String (BYTE_ARRAY) in the file and long in the table",
+    unsigned: "column id is UInt 16 (INT32), which pyarrow reads as uint16 in the file and long in the table",
     text: "it does not end with a Parquet footer",
 }
 

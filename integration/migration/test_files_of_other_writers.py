@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from pyarrow import orc
 
 from iceberg_hms.errors import CannotMigrate
-from iceberg_hms.migration import migrate
+from iceberg_hms.migration import add_files, migrate, snapshot
+from iceberg_hms.migration.report import MigrationReport
 from integration.migration.readers import (
     add_java,
     facts_of,
@@ -91,6 +92,41 @@ def test_files_from_before_a_column_was_added(spark: Any, metastore: Any, namesp
         f"INSERT INTO {table} PARTITION (p = 'new') VALUES (2, 'two', named_struct('x', 1, 'y', NULL))",
     )
     check_migrated(spark, metastore, table, in_order([("1", None, None, "old"), ("2", "two", "{1, null}", "new")]))
+
+
+def test_each_verb_takes_what_every_reader_reads_and_names_what_one_misreads(
+    spark: Any, metastore: Any, namespace: str, tmp_path: Path
+) -> None:
+    """A file in milliseconds, of which Java's filters lose rows."""
+    hive, target = f"{namespace}.hive", f"{namespace}.target"
+    times = pa.array([1_709_210_096_000], pa.timestamp("ms", "UTC"))
+    for name, kind in (("good", pa.timestamp("us", "UTC")), ("bad", times.type)):
+        pq.write_table(pa.table({"at": times.cast(kind)}), tmp_path / name)
+    run(
+        spark,
+        f"CREATE EXTERNAL TABLE {hive} (at TIMESTAMP) STORED AS PARQUET LOCATION 'file:{tmp_path}'",
+        f"CREATE TABLE {target} (at TIMESTAMP) USING iceberg",
+    )
+    before = rows_of(spark, hive)
+    assert len(before) == 2
+    verbs: dict[str, Callable[[], MigrationReport]] = {
+        "add_files": lambda: add_files(spark, target, hive, progress=False),
+        "snapshot": lambda: snapshot(spark, hive, f"{namespace}.copy", progress=False),
+        "migrate": lambda: migrate(spark, hive, progress=False),
+    }
+    for verb in verbs.values():
+        with pytest.raises(CannotMigrate, match="column at is Timestamp milliseconds in UTC") as refused:
+            verb()
+        (problem,) = refused.value.report.problems
+        assert problem.location == f"file:{tmp_path}/bad"
+        assert "pyarrow.timestamp('us', 'UTC')" in str(problem.next_step)
+    assert (rows_of(spark, hive), rows_of(spark, target)) == (before, [])
+    (tmp_path / "bad").unlink()
+    for verb in verbs.values():
+        assert verb().records == 1
+    for name in ("target", "copy", "hive"):
+        table = f"{namespace}.{name}"
+        assert rows_of(spark, table) == pyiceberg_rows(metastore, table) == [("2024-02-29 12:34:56",)]
 
 
 WRITERS = {"PARQUET": pq.write_table, "ORC": orc.write_table}

@@ -15,7 +15,7 @@ import pytest
 
 from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.datafiles.parquet_bounds import column_statistics, footer_bounds
-from iceberg_hms.datafiles.parquet_types import file_type
+from iceberg_hms.datafiles.parquet_columns import parquet_columns
 from iceberg_hms.format.schema import types
 from tests.catalog.parquet import table_for
 
@@ -43,8 +43,8 @@ def statistics_of(
     of = metadata.schema.fields[0].type
     assert isinstance(of, types.PrimitiveType)
     as_if: Any = FooterBy(footer, writer)
-    stored = file_type(footer.schema.column(0), footer.schema.to_arrow_schema().field(0).type)
-    return column_statistics(as_if, 0, stored, of)
+    (column,) = parquet_columns("c.parquet", footer, 3)
+    return column_statistics("c.parquet", as_if, column, of)
 
 
 def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tuple[Any, Any]:

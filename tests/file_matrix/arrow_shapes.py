@@ -306,4 +306,45 @@ def _nested() -> Iterator[Shape]:
     yield nested_arrow("struct", x, {"x": 1}, {"x": 2}, "struct<x: int>")
 
 
-MAKERS: Final = (_numbers, _decimals, _times, _timestamps, _texts, _others, _nested)
+def _pages() -> Iterator[Shape]:
+    group = "Encodings and compression"
+    numbers: tuple[tuple[Any, Any, Any, str], ...] = (
+        (pa.int32(), 5, 77, "int"),
+        (pa.int64(), 5, 77, "long"),
+        (pa.float32(), 0.5, 1.5, "float"),
+        (pa.float64(), 0.5, 1.5, "double"),
+        (pa.string(), "apple", "pear", "string"),
+        (pa.binary(), b"\x01", b"\xfe\xff", "binary"),
+        (pa.binary(3), b"\x01\x02\x03", b"\xfe\xff\x00", "fixed[3]"),
+        (pa.decimal128(7, 2), Decimal("-12345.67"), Decimal("12345.67"), "decimal(7, 2)"),
+        (pa.bool_(), False, True, "boolean"),
+        (pa.date32(), Days(-3), Days(19_000), "date"),
+    )
+    for kind, low, high, type_ in numbers:
+        for encoding in _ENCODINGS.get(type_.partition("(")[0].partition("[")[0], ()):
+            yield arrow(
+                f"{kind} in {encoding}", group, kind, low, high, type_, column_encoding={"c": encoding}, **PLAIN
+            )
+        yield arrow(f"{kind} in pages of version 2", group, kind, low, high, type_, data_page_version="2.0")
+        yield arrow(
+            f"{kind} in plain pages of version 2", group, kind, low, high, type_, data_page_version="2.0", **PLAIN
+        )
+    for codec in ("none", "snappy", "gzip", "zstd", "lz4", "brotli"):
+        yield arrow(f"int64 compressed by {codec}", group, pa.int64(), 5, 77, "long", compression=codec)
+
+
+_NUMBERS: Final = ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT")
+_ENCODINGS: Final = {
+    "int": _NUMBERS,
+    "long": _NUMBERS,
+    "date": _NUMBERS,
+    "float": ("BYTE_STREAM_SPLIT",),
+    "double": ("BYTE_STREAM_SPLIT",),
+    "string": ("DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"),
+    "binary": ("DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"),
+    "fixed": ("DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"),
+    "decimal": ("DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"),
+    "boolean": ("RLE",),
+}
+
+MAKERS: Final = (_numbers, _decimals, _times, _timestamps, _texts, _others, _nested, _pages)
