@@ -16,7 +16,7 @@ from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable, NotAnIcebergTa
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.row_write import fault_of
-from iceberg_hms.metastore.connection.faults import COLUMNS_REFUSED, NO_DATABASE, Fault, ServerFault
+from iceberg_hms.metastore.connection.faults import COLUMNS_REFUSED, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.parameters import (
     EXTERNAL_TABLE,
@@ -84,9 +84,17 @@ class HmsTablePointer:
             for partition in self._partitions.records(name, names, look_at_the_clock):
                 if partition.sd is not None and partition.sd.location:
                     yield partition.sd.location
-        except ServerFault as fault:
-            if fault.fault not in NO_DATABASE:
+        except ServerFault:
+            # For a table that is gone, 2.3.10 reports an internal error.
+            if self._is_there(name):
                 raise
+
+    def _is_there(self, name: TableName) -> bool:
+        try:
+            self._rows.load(name)
+        except NoSuchTable:
+            return False
+        return True
 
     def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
         rows = self._names.with_uuid(namespace, uuid, seconds=timeout_seconds)

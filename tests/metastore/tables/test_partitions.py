@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException, Partition
+from thrift.Thrift import TApplicationException
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import StorageDescriptor, extended
 from iceberg_hms.metastore.tables.partitions import PARTITIONS_PER_CALL, PartitionRows
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from tests.metastore.fake_hms import FakeHms
+from tests.metastore.tables.test_hive_tables import SETTINGS
+from tests.metastore.tables.test_table_pointer import hive_row
 
 NAME = TableName("db", "t")
 #: As the metastore words it (HiveMetaStore.checkLimitNumberOfPartitions).
@@ -74,6 +79,24 @@ def test_a_page_of_one_that_is_refused_is_an_error(
     assert caught.value.fault is Fault.TOO_MANY_PARTITIONS
     assert "hive.metastore.limit.partition.request" in caught.value.next_step
     assert asked == [5, 2, 1]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_table_that_is_gone_has_no_partitions_whatever_the_server_says_of_it(
+    hms: FakeHms, pool: ClientPool, is_there: bool
+) -> None:
+    if is_there:
+        hms.rows[NAME] = hive_row(NAME, {}, location="file:/w/t")
+    # As 2.3.10 answers for a table that is not there.
+    hms.misbehave["get_partition_names"].extend(
+        [TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error")] * 9
+    )
+    folders = HmsTablePointer(pool, SETTINGS).partition_folders(NAME, timeout_seconds=60)
+    if is_there:
+        with pytest.raises(MetastoreError):
+            list(folders)
+    else:
+        assert list(folders) == []
 
 
 def test_the_caller_is_asked_before_each_page(hms: FakeHms, pool: ClientPool) -> None:
