@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import iceberg_hms
 from iceberg_hms.cli.main import app
+from iceberg_hms.coordinator.staging.staging import UPDATES_FIT
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.rest.settings import RestSettings
@@ -296,8 +297,6 @@ def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
         ([{"type": "assert-no-such-thing"}], []),
         ([{"type": "assert-ref-snapshot-id", "snapshot-id": 1}], []),
         ([], [{"action": "add-schema", "schema": {"type": "struct", "fields": [{"id": 1}]}}]),
-        ([], [{"action": "set-current-schema", "schema-id": 99}]),
-        ([], [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 5}]),
         ([], [{"action": "upgrade-format-version", "format-version": 9}]),
         ([], [{"action": "set-properties", "updates": {"a": 1}}]),
     ],
@@ -315,14 +314,25 @@ def test_a_malformed_commit_is_refused_and_changes_nothing(
     assert files_below(folder) == files
 
 
-def test_a_broken_assumption_is_named_and_changes_nothing(catalog: Any, table: Any) -> None:
+@pytest.mark.parametrize(
+    ("requirements", "update", "name"),
+    [
+        (
+            [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}],
+            {"action": "set-properties", "updates": {"a": "b"}},
+            "assert-ref-snapshot-id",
+        ),
+        ([], {"action": "set-current-schema", "schema-id": 99}, UPDATES_FIT),
+        ([], {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 5}, UPDATES_FIT),
+    ],
+)
+def test_a_broken_assumption_is_named_and_changes_nothing(
+    catalog: Any, table: Any, requirements: list[Any], update: dict[str, Any], name: str
+) -> None:
     before = catalog.pointer(table.name())
-    requirement = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}
     with pytest.raises(iceberg_hms.RequirementFailed) as raised:
-        catalog.commit(
-            table.name(), requirements=[requirement], updates=[{"action": "set-properties", "updates": {"a": "b"}}]
-        )
-    assert raised.value.name == "assert-ref-snapshot-id"
+        catalog.commit(table.name(), requirements=requirements, updates=[update])
+    assert raised.value.name == name
     assert catalog.pointer(table.name()).parameters == before.parameters
 
 
