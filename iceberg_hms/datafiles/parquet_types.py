@@ -26,7 +26,9 @@ READABLE: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
     ("INT32", "", "int32"): ("int", "long"),
     ("INT32", "Int 8", "int8"): ("int",),
     ("INT32", "Int 16", "int16"): ("int",),
+    ("INT32", "Int 32", "int32"): ("int",),
     ("INT64", "", "int64"): ("long",),
+    ("INT64", "Int 64", "int64"): ("long",),
     ("FLOAT", "", "float"): ("float", "double"),
     ("DOUBLE", "", "double"): ("double",),
     ("INT32", "Decimal", "decimal128"): ("decimal",),
@@ -47,7 +49,7 @@ READABLE: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
     ("FIXED_LEN_BYTE_ARRAY", "", "fixed_size_binary"): ("fixed",),
     ("FIXED_LEN_BYTE_ARRAY", "UUID", "fixed_size_binary"): ("uuid",),
 }
-#: PyIceberg reads INT96 as nanoseconds from the next version on, which it does not make microseconds.
+#: In tables of later versions PyIceberg takes INT96 for nanoseconds, and fails to make microseconds of them.
 _INT96_LAST_VERSION: Final = 2
 #: From this version on PyIceberg has a type for columns of nulls.
 _NULLS_VERSION: Final = 3

@@ -96,6 +96,12 @@ def _write_nested(column: str, given: tuple[Any, Any], path: Path, _layout: Layo
     write_message(f"message m {{ required int32 id; {column} }}", rows, path, jvm)
 
 
+def _numbers() -> Iterator[Shape]:
+    group = "Numbers by Java"
+    yield java("INTEGER(32, true)", group, "int32 c (INTEGER(32,true))", -5, 77, "int", "long")
+    yield java("INTEGER(64, true)", group, "int64 c (INTEGER(64,true))", -(2**40), 2**40, "long")
+
+
 def _by_java() -> Iterator[Shape]:
     text = "Text and bytes"
     apple, pear = b"apple", b"pear"
@@ -217,4 +223,4 @@ def _maps() -> Iterator[Shape]:
     yield nested_java("map with other names", column, {"a": 1}, {"b": 2}, "map<string, int>", given=(low, high))
 
 
-MAKERS: Final = (_by_java, _lists, _maps)
+MAKERS: Final = (_numbers, _by_java, _lists, _maps)
