@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import lru_cache
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -62,6 +63,7 @@ def column_statistics(
     return statistics
 
 
+@lru_cache(maxsize=64)
 def _tells_nan(writer: str | None) -> bool:
     """Whether the smallest or the largest value in the footers of a writer is NaN, if there is one: parquet-mr's from
     1.10 on (PARQUET-1246), so Spark's and Hive's. Others leave NaN out."""
