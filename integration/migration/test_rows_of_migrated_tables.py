@@ -150,7 +150,9 @@ def test_readers_of_the_row_see_the_columns_of_the_iceberg_table(
         assert columns_of(row())[-1] == ("most", "int")
         (described,) = run_elsewhere(metastore, "plain", [f"DESCRIBE {table}"], tmp_path)
         assert described.error is None
-        assert [line[0] for line in described.rows[:3]] == ["id", "tiny", "most"]
+        described_names = {line.split("'")[1] for line in described.rows}
+        assert {"id", "tiny", "most"} <= described_names
+        assert not {"small", "at", "more"} & described_names
         undo(catalog, table)
         after = row()
         for each in (before, after):
