@@ -20,6 +20,8 @@ from iceberg_hms.storage.files import RoutedFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from integration.java_tables import JavaTables
 
+pytestmark = pytest.mark.slow
+
 AT = datetime.datetime(2021, 4, 1, 10, 0, 0, 250)  # noqa: DTZ001 - of a column without zone
 NANOS = 1_617_271_200 * 10**9
 #: Column -> its type, the default, what Spark reads; Ellipsis: Spark 4.1 does not know the type.

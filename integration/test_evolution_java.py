@@ -17,6 +17,8 @@ from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
 from tests.changes.operations.columns import wide_table
 
+pytestmark = pytest.mark.slow
+
 #: The columns and the identifier fields that a step makes; None: it is refused.
 Outcome = tuple[Any, Any] | None
 

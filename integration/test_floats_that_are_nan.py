@@ -16,6 +16,8 @@ import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from integration.migration.readers import pyiceberg_files
 
+pytestmark = pytest.mark.slow
+
 NAN = math.nan
 COLUMNS = "f float, d double, s struct<x: double>"
 SCHEMA = pa.schema([("f", pa.float32()), ("d", pa.float64()), ("s", pa.struct([("x", pa.float64())]))])

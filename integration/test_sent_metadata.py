@@ -14,6 +14,8 @@ from tests.format import sent_fields, test_updates, test_views
 from tests.format.schema.defaults import REFUSED, SENT
 from tests.format.sent_fields import MISSING, Changed
 
+pytestmark = pytest.mark.slow
+
 #: Where ours is another than Java's on purpose: the fields that both tables then differ in do not count.
 #: - Java takes `first-row-id` ahead of the table's, and gives the ids between it and the next one twice.
 #: - It leaves a partition field without an id the id that an equal field has; ours is the next free one, which is new.
