@@ -18,7 +18,14 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table, extended
+from iceberg_hms.metastore.connection.thrift_types import (
+    FieldSchema,
+    GetTableRequest,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+    extended,
+)
 from iceberg_hms.metastore.tables.parameters import is_iceberg
 from iceberg_hms.metastore.tables.partitions import PartitionRows
 from iceberg_hms.testing.history import check_table
@@ -131,7 +138,7 @@ class SmallFiles:
 
     def row(self) -> Any:
         """The metastore's row."""
-        return self._pool.ask("get_table", dbname=self._namespace, tbl_name="small")
+        return self._pool.ask("get_table_req", req=GetTableRequest(dbName=self._namespace, tblName="small")).table
 
     def partitions(self) -> list[Any]:
         rows, name = PartitionRows(self._pool), TableName(self._namespace, self.name.partition(".")[2])
