@@ -22,6 +22,7 @@ CASES: list[tuple[errors.IcebergHmsError, type[Exception], type[Exception], type
     (errors.InvalidView("x"), errors.InvalidView, INVALID, INVALID),
     (errors.CannotMigrate("x", report=None), errors.CannotMigrate, INVALID, INVALID),
     (errors.LocationNotAllowed("location"), errors.LocationNotAllowed, INVALID, INVALID),
+    (errors.DoesNotFit("x"), errors.DoesNotFit, INVALID, INVALID),
     (errors.ReadOnly(), errors.ReadOnly, INVALID, INVALID),
     (errors.NoSuchPlanId("x"), errors.NoSuchPlanId, INVALID, INVALID),
     (errors.NoSuchPlanTask("x"), errors.NoSuchPlanTask, INVALID, INVALID),
