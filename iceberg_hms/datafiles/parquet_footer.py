@@ -33,7 +33,7 @@ def maps_of_old_form(location: str, footer: bytes) -> frozenset[str]:
         for field, value in _Reader(footer).struct():
             if field == _SCHEMA:
                 return frozenset(_old_map(each) for each in value if _is_old_map(each))
-    except (IndexError, ValueError, TypeError, AttributeError) as error:
+    except (IndexError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Parquet footer cannot be read: {error}") from error
     return frozenset()
 

@@ -29,6 +29,8 @@ READERS: Final[Mapping[str, str]] = {
 PAGE: Final = Path(__file__).parents[2] / "docs" / "readable-files.md"
 #: A filter at which a reader fails, or leaves other rows.
 _WITH_SIGN: Final = re.compile(r"(=|>=|<|>|IS NULL)(:| leaves)")
+#: The name of a shape, and what distinguishes one of several that have it: `decimal128(7, 2), bare`.
+_VARIANT: Final = re.compile(r"((?:[^,(]|\([^)]*\))*)(?:, (.*))?")
 _START: Final = "<!-- made by tests/file_matrix from here on -->\n"
 
 
@@ -90,7 +92,8 @@ def _rows(shapes: Sequence[Shape], record: Record) -> list[str]:
     last: tuple[str, str] | None = None
     for shape in shapes:
         cells = _cells(shape, record)
-        base, _, variant = shape.name.partition(", ")
+        found = _VARIANT.fullmatch(shape.name)
+        base, variant = (shape.name, None) if found is None else found.groups()
         if last == (base, cells) and variant:
             row = rows.pop()
             name, _, rest = row.partition(" | ")
@@ -105,14 +108,15 @@ def _cells(shape: Shape, record: Record) -> str:
     taken: list[str] = []
     refused: dict[tuple[str, str], list[str]] = {}
     for type_, versions in _types(shape).items():
+        found: dict[tuple[str, str] | None, list[int]] = {}
         for version in versions:
-            shown = type_ if len(versions) == 1 else f"{type_} in version {version}"
             failing = record.failing(shape, type_, version)
-            if failing:
-                reader = next(iter(failing))
-                refused.setdefault((READERS[reader], _shown(failing[reader])), []).append(shown)
-            else:
-                taken.append(shown)
+            reader = next(iter(failing), None)
+            why_not = None if reader is None else (READERS[reader], _shown(failing[reader]))
+            found.setdefault(why_not, []).append(version)
+        for why_not, some in found.items():
+            names = taken if why_not is None else refused.setdefault(why_not, [])
+            names.append(type_ if some == versions else f"{type_} in version {some[0]}")
     why = [
         f"{', '.join(names).replace('<', '&lt;')}: {reader} {outcome}" for (reader, outcome), names in refused.items()
     ]
