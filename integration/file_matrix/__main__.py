@@ -1,6 +1,7 @@
-"""Measures the readers anew and writes the record: `python -m integration.file_matrix`. It takes some ten minutes.
+"""Measures the readers anew and writes the records: `python -m integration.file_matrix`. It takes some ten minutes.
 
-With groups of shapes as arguments, as `"Timestamps"`, the rest of the record stays.
+With a format as the first argument, as `orc`, the other records stay; with groups of its shapes as further ones, as
+`parquet Timestamps`, so does the rest of its record.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from integration.file_matrix.measuring import measure
 from integration.maven_packages import fetch, jar
 from integration.spark_fixtures import SETTINGS
 from tests.file_matrix import record
-from tests.file_matrix.parquet_shapes import SHAPES
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
-def main(groups: list[str]) -> None:
+def main(file_format: str = "", *groups: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         fetch(Path(folder))
         builder = SparkSession.builder
@@ -28,13 +28,17 @@ def main(groups: list[str]) -> None:
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
-        found, _ = measure(spark, [each for each in SHAPES if not groups or each.group in groups], Path(folder))
+        for name, shapes in record.FORMATS.items():
+            if file_format not in ("", name.lower()):
+                continue
+            chosen = [each for each in shapes if not groups or each.group in groups]
+            found, _ = measure(spark, chosen, Path(folder))
+            if groups:
+                before = record.load(name.lower())
+                found = record.Record({**before.outcomes, **found.outcomes}, {**before.files, **found.files})
+            record.save(name.lower(), found)
         spark.stop()
-    if groups:
-        before = record.load("parquet")
-        found = record.Record({**before.outcomes, **found.outcomes}, {**before.files, **found.files})
-    record.save("parquet", found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

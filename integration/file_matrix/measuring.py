@@ -70,7 +70,7 @@ def _is_read(outcomes: dict[str, dict[str, str]]) -> bool:
 
 
 def _flat_file(shape: Shape, folder: Path, jvm: Any) -> bytes:
-    path = folder / "by-java.parquet"
+    path = folder / f"by-java.{shape.format}"
     path.unlink(missing_ok=True)
     shape.write(path, "flat", jvm)
     return path.read_bytes()

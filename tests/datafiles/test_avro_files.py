@@ -21,6 +21,7 @@ from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageEr
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.catalog.parquet import table_for, table_of
 from tests.datafiles.orc_messages import varint, zigzag
+from tests.file_matrix import rule
 
 TABLE = table_for(
     pa.schema(
@@ -394,3 +395,8 @@ def test_errors_of_storage_pass_through(tmp_path: Path) -> None:
         describe("file:/nowhere", TableOfFiles(TABLE), missing)
     with pytest.raises(StorageError, match="disk on fire"):
         describe("file:/nowhere", TableOfFiles(TABLE), broken)
+
+
+def test_a_column_is_taken_if_every_reader_reads_it_and_only_then(tmp_path: Path) -> None:
+    """As integration/file_matrix measured it."""
+    assert not rule.differences("Avro", tmp_path)

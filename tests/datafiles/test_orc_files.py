@@ -24,6 +24,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from tests.catalog.parquet import open_input, table_for, table_of, with_ids
 from tests.datafiles.orc_messages import file_of, footer_of, message, one_column, packed, zigzag
+from tests.file_matrix import rule
 
 TYPES = pa.schema(
     [
@@ -482,3 +483,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"ORC" + bytes(100))
     with pytest.raises(CorruptFile, match=r"a\.orc is damaged"):
         record(str(path), table_for(pa.schema([("x", pa.int64())])))
+
+
+def test_a_column_is_taken_if_every_reader_reads_it_and_only_then(tmp_path: Path) -> None:
+    """As integration/file_matrix measured it."""
+    assert not rule.differences("ORC", tmp_path)

@@ -22,7 +22,7 @@ _NANOS_PER: Final = {"millis": 10**6, "micros": 10**3, "nanos": 1}
 
 def avro(name: str, of: Any, meant: tuple[Any, Any], *types: str, given: tuple[Any, Any] | None = None) -> Shape:
     """of: the type in the schema. given: what is written for what is meant."""
-    return Shape(name, "Avro", *meant, types, partial(write_avro, of, given or meant), format="avro")
+    return Shape(name, "", *meant, types, partial(write_avro, of, given or meant), format="avro")
 
 
 def write_avro(of: Any, given: tuple[Any, Any], path: Path, layout: Layout, _jvm: Any) -> None:

@@ -29,7 +29,7 @@ def orc(
 ) -> Shape:
     """kind: as ORC spells a type. given: what is written for what is meant. attributes: Iceberg's, of the type."""
     write = partial(write_orc, kind, given or meant, attributes or {})
-    return Shape(name, "ORC", *meant, types, write, format="orc")
+    return Shape(name, "", *meant, types, write, format="orc", by_java=True)
 
 
 def write_orc(

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tests.file_matrix import parquet_shapes
+from tests.file_matrix import avro_shapes, orc_shapes, parquet_shapes
 from tests.file_matrix.shapes import Shape, cases_of
 
 #: The outcome where a reader gives the writer's values, under each filter.
@@ -25,6 +25,12 @@ READERS: Final[Mapping[str, str]] = {
     "java": "Java",
     "spark": "Spark",
     "spark rows": "Spark, not vectorized",
+}
+#: Each format as the page names it -> its shapes. Its record has the name in small letters.
+FORMATS: Final[Mapping[str, Sequence[Shape]]] = {
+    "Parquet": parquet_shapes.SHAPES,
+    "Avro": avro_shapes.SHAPES,
+    "ORC": orc_shapes.SHAPES,
 }
 PAGE: Final = Path(__file__).parents[2] / "docs" / "readable-files.md"
 #: A filter at which a reader fails, or leaves other rows.
@@ -70,17 +76,18 @@ def save(file_format: str, record: Record) -> None:
     path_of(file_format).write_text(text + "\n", encoding="utf-8")
 
 
-def page_of(tables: Mapping[str, tuple[Sequence[Shape], Record]]) -> str:
+def page() -> str:
     """The page as it has to be: what was written by hand, then a part for each format."""
     by_hand = PAGE.read_text(encoding="utf-8").partition(_START)[0]
-    parts = [f"## {name}\n\n{_part(shapes, record)}" for name, (shapes, record) in tables.items()]
+    parts = [f"## {name}\n\n{_part(shapes, load(name.lower()))}" for name, shapes in FORMATS.items()]
     return f"{by_hand}{_START}\n" + "\n".join(parts)
 
 
 def _part(shapes: Sequence[Shape], record: Record) -> str:
     lines: list[str] = []
     for group, found in groupby(shapes, key=lambda each: each.group):
-        lines += [f"### {group}", "", "| the file has | taken as | refused as |", "|---|---|---|"]
+        heading = [f"### {group}", ""] if group else []
+        lines += [*heading, "| the file has | taken as | refused as |", "|---|---|---|"]
         lines += _rows(list(found), record)
         lines.append("")
     return "\n".join(lines)
@@ -140,11 +147,6 @@ def _shown(outcome: str) -> str:
     if sign is None:
         return "fails"
     return f"fails at `{sign[1]}`" if sign[2] == ":" else f"leaves other rows at `{sign[1]}`"
-
-
-def page() -> str:
-    """The page for all formats that are measured."""
-    return page_of({"Parquet": (parquet_shapes.SHAPES, load("parquet"))})
 
 
 if __name__ == "__main__":

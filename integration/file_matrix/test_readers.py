@@ -1,4 +1,4 @@
-"""Real readers on Parquet files of every shape: what the record says of them is measured anew."""
+"""Real readers on files of every shape: what the records say of them is measured anew."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import pytest
 
 from integration.file_matrix.measuring import measure
 from tests.file_matrix import record
-from tests.file_matrix.parquet_shapes import SHAPES
 from tests.file_matrix.shapes import cases_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_file_is_taken_if_every_reader_reads_it_and_only_then(spark: Any, tmp_path: Path) -> None:
-    found, refusals = measure(spark, SHAPES, tmp_path)
-    recorded = record.load("parquet")
+@pytest.mark.parametrize("file_format", record.FORMATS)
+def test_a_file_is_taken_if_every_reader_reads_it_and_only_then(spark: Any, tmp_path: Path, file_format: str) -> None:
+    shapes = record.FORMATS[file_format]
+    found, refusals = measure(spark, shapes, tmp_path)
+    recorded = record.load(file_format.lower())
     differing = []
-    for case in cases_of(SHAPES):
+    for case in cases_of(shapes):
         failing = found.failing(case.shape, case.type, case.version)
         before = recorded.failing(case.shape, case.type, case.version)
         if bool(refusals[case.name]) != bool(failing) or failing.keys() != before.keys():
