@@ -120,6 +120,13 @@ class MetastoreHandler:
         found = [name.name for name, row in rows.items() if _meets(filter, row.parameters or {})]
         return found if max_tables < 0 else found[:max_tables]
 
+    def get_partition_names(self, db_name: str, tbl_name: str, max_parts: int) -> list[str]:  # noqa: ARG002 - the IDL's
+        name = TableName(db_name, tbl_name)
+        with _answered({NoSuchTable: NoSuchObjectException(f"{name} table not found")}):
+            self.metastore.get(name)
+        # No table here has partitions.
+        return []
+
     def create_table(self, tbl: Any) -> None:
         name = TableName(tbl.dbName, tbl.tableName)
         if " " in name.name:

@@ -12,6 +12,7 @@ from iceberg_hms.rest.errors import MESSAGE_MAX, RULES, error_response, rule_for
 CASES: list[tuple[Exception, int, str, int, str]] = [
     # error, (status, type) elsewhere, (status, type) on a commit
     (errors.InvalidInput("x"), 400, "BadRequestException", 400, "BadRequestException"),
+    (errors.DoesNotFit("x"), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.CannotMigrate("x", report=None), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.UnsupportedFormat("x"), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.InvalidView("x"), 400, "IllegalArgumentException", 400, "IllegalArgumentException"),

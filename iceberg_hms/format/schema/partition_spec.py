@@ -34,11 +34,12 @@ class PartitionField:
     more_source_ids: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """In Java's order: the text of a table's default spec is a parameter of its row."""
         return {
+            "name": self.name,
+            "transform": str(self.transform),
             **sources_to_json((self.source_id, *self.more_source_ids)),
             "field-id": self.field_id,
-            "transform": str(self.transform),
-            "name": self.name,
         }
 
     def __str__(self) -> str:
