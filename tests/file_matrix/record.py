@@ -19,7 +19,7 @@ from tests.file_matrix.shapes import Shape, cases_of
 READ: Final = "read"
 #: The outcome where a reader cannot have a column of the type at all, whatever file it is in.
 NO_TYPE: Final = "no such type"
-#: Who reads, as the record names them -> as the page does.
+#: The readers, as the record names them -> as the page does.
 READERS: Final[Mapping[str, str]] = {
     "pyiceberg": "PyIceberg",
     "java": "Java",

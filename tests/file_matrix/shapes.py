@@ -60,7 +60,7 @@ class Case:
 
     @property
     def values(self) -> tuple[Any, Any]:
-        """low and high, as the table's type has them: a day is its midnight to who reads timestamps."""
+        """low and high, as the table's type has them: a reader of timestamps takes a day for its midnight."""
         if self.type.startswith("timestamp") and isinstance(self.shape.low, Days):
             return self.shape.low * NANOS_PER_DAY, self.shape.high * NANOS_PER_DAY
         return self.shape.low, self.shape.high
