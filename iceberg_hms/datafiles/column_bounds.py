@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.format.schema import types, uuid_order, values
-from iceberg_hms.format.schema.types import PrimitiveType, Type
+from iceberg_hms.format.schema.types import FLOATING, PrimitiveType, Type
 
-_FLOATING = frozenset({"float", "double"})
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 
@@ -49,7 +48,7 @@ def float_bounds(lower: float, upper: float) -> tuple[float, float] | None:
 
 
 def is_floating(of: Type) -> bool:
-    return isinstance(of, PrimitiveType) and of.name in _FLOATING
+    return isinstance(of, PrimitiveType) and of.name in FLOATING
 
 
 def of_floats(found: ColumnStatistics, *, may_have_nan: bool) -> ColumnStatistics:

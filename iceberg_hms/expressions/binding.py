@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import (
@@ -23,12 +23,10 @@ from iceberg_hms.format.json_fields import shown
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import IdentityTransform, Transform, UnknownTransform, Void
-from iceberg_hms.format.schema.types import ListType, MapType, NestedField, Type
+from iceberg_hms.format.schema.types import FLOATING, ListType, MapType, NestedField, Type
 
 #: How many columns an error names.
 _NAMED_MAX = 20
-#: Types with NaN.
-FLOATING: Final = frozenset({"float", "double"})
 _PREFIXED = frozenset({"string"})
 
 

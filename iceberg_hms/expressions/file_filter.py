@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from iceberg_hms.expressions import projection
-from iceberg_hms.expressions.binding import FLOATING, Bound, BoundAnd, BoundOr, BoundPredicate, value_matches
+from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, value_matches
 from iceberg_hms.expressions.bounds import UNKNOWN_RANGE, ValueRange, bound_decoder, bound_value, may_match, must_match
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
-from iceberg_hms.format.schema.types import Type
+from iceberg_hms.format.schema.types import FLOATING, Type
 
 _Test = Callable[[DataFile], bool]
 

@@ -13,11 +13,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_hms.expressions.binding import FLOATING, BoundPredicate
+from iceberg_hms.expressions.binding import BoundPredicate
 from iceberg_hms.expressions.bounds import bound_decoder
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.transforms import Hour, Transform
-from iceberg_hms.format.schema.types import PrimitiveType, Type
+from iceberg_hms.format.schema.types import FLOATING, PrimitiveType, Type
 from iceberg_hms.planning import layout
 
 _MICROS: Final = 86_400_000_000

@@ -14,12 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_hms.expressions.binding import FLOATING, BoundPredicate
+from iceberg_hms.expressions.binding import BoundPredicate
 from iceberg_hms.expressions.bounds import may_match
 from iceberg_hms.expressions.expression import Operator
 from iceberg_hms.expressions.file_filter import metrics_range
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.types import FLOATING
 from iceberg_hms.planning import layout
 from iceberg_hms.planning.bound_columns import comparable_type, decoded_bounds
 from iceberg_hms.planning.partition_columns import UNFIT, value_kernel

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from iceberg_hms.expressions.binding import FLOATING
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionField
 from iceberg_hms.format.schema.transforms import IdentityTransform
+from iceberg_hms.format.schema.types import FLOATING
 from iceberg_hms.rest.settings import PLANNING_MODE, RestSettings, ScanPlanning
 
 #: The first format version whose rows have the numbers of their last updates.

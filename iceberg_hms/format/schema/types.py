@@ -23,6 +23,8 @@ MAX_FIELDS: Final = 100_000
 #: How long the text of a primitive type may be. The names of coordinate reference systems are far shorter.
 MAX_TYPE_TEXT: Final = 4_000
 MAX_DECIMAL_PRECISION: Final = 38
+#: The kinds of types with NaN.
+FLOATING: Final = frozenset({"float", "double"})
 
 _UNPARAMETERIZED: Final = frozenset(
     {"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz"}
